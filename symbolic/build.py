@@ -39,6 +39,11 @@ class _Builder:
         """The nodes of a record. A leaf has a node for each value that was read from it."""
         return [] if record is None else list(self.program.by_seq.get(record[SEQ], ()))
 
+    def points(self, record: Any) -> list[int]:
+        """The nodes of a source that belong to the point of the derivative."""
+        nodes, found = self.program.nodes, self.numbers(record)
+        return found if self.returns is None else [i for i in found if self.returns.is_point(record, nodes[i].output)]
+
     def visit(self, roots: list[tuple[Any, Any]]) -> None:
         """Add the nodes of (record, value) pairs and of all their ancestors, without recursion."""
         found = self.found
@@ -188,13 +193,14 @@ def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = Non
     session : Session, optional
         The session of the tape whose gradients are checked.
     returns : object, optional
-        An object with two methods: ``of(record, value)`` finds constants that hold values which left the tape, and
-        ``nodes_of(found, start, index)`` returns the nodes that compute such a constant from the value.
+        An object with three methods: ``of(record, value)`` finds constants that hold values which left the tape,
+        ``nodes_of(found, start, index)`` returns the nodes that compute such a constant from the value, and
+        ``is_point(record, value)`` tells whether a value of a source belongs to the point of the derivative.
     """
     b = _Builder(returns)
     b.visit(targets)
     asked = [r for r, _ in targets]
     b.program.session = session
     b.program.outputs = [b.number(r, v) for r, v in targets]
-    b.program.sources = [b.numbers(s._record) if _reached(s._record, session, asked) else [] for s in sources]
+    b.program.sources = [b.points(s._record) if _reached(s._record, session, asked) else [] for s in sources]
     return b.program

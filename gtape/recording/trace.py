@@ -17,7 +17,7 @@ __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
     "called_within_assertions", "conversions_made", "entries_made", "floats_in", "has_long_numbers", "is_start",
     "note_assignment", "note_branch", "note_conversion", "note_entry", "note_params", "note_reading", "note_return",
-    "note_start", "recording_elsewhere", "starts_made", "user_line",
+    "note_start", "note_step", "recording_elsewhere", "starts_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -41,6 +41,9 @@ class Conversion:
         only as the value of a variable.
     by_variable : bool
         Whether a variable took the value.
+    by_step : bool
+        Whether a step of an optimizer took the value, which stands for the old value and the gradient. The variable's
+        new value depends on it, but has other numbers.
     is_shown : bool
         Whether the library read the number for a text that people read.
     is_whole : bool
@@ -53,6 +56,7 @@ class Conversion:
         "_array",
         "_scalar",
         "by_library",
+        "by_step",
         "by_variable",
         "inside",
         "is_shown",
@@ -68,7 +72,7 @@ class Conversion:
         self.record, self.value = tensor._record, tensor._value
         self.line, self.number, self.inside = user_line(), next(count), _called_within_customs()
         self.by_library, self.is_shown = by_library, False
-        self.is_whole, self.by_variable = isinstance(made, int), False
+        self.is_whole, self.by_variable, self.by_step = isinstance(made, int), False, False
         self.returns: list[Return] = []
         is_array = isinstance(made, np.ndarray)
         self._array = weakref.ref(made) if is_array else None
@@ -439,11 +443,32 @@ def note_start(stack: Any, tensor: Any, value: Any) -> None:
     if _holds(tensor, value):
         found = Conversion(tensor, tensor._value, False)
         found.by_variable = True
-        found.returns.append(Return(found, value, np.arange(np.size(value)).reshape(np.shape(value)),
-                                    np.ones(np.shape(value)), True))  # fmt: skip
+        found.returns.append(_whole(found, value))
         _append_to(_noting(tensor), "conversions", found)
     note_return(stack, value)
     _append_to(stack.sessions, "starts", (value, next(count)))
+
+
+def note_step(tensor: Any, value: Any) -> None:
+    """Note that the new value of a variable depends on a tensor, because a step of an optimizer read the tensor.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The sum of the old value and the gradient, because no tape sees how the optimizer combined them.
+    value : raw value
+        The new value.
+    """
+    found = Conversion(tensor, tensor._value, True)
+    found.by_variable = found.by_step = True
+    found.returns.append(_whole(found, value))
+    _append_to(_noting(tensor), "conversions", found)
+
+
+def _whole(conversion: Conversion, value: Any) -> Return:
+    """The return of all elements of a value, in order."""
+    shape = np.shape(value)
+    return Return(conversion, value, np.arange(np.size(value)).reshape(shape), np.ones(shape), True)
 
 
 def is_start(stack: Any, value: Any) -> bool:

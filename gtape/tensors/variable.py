@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from gtape import dtypes, errors
-from gtape.base import locks
+from gtape.base import late, locks
 from gtape.base.escaping import plain
 from gtape.base.layout import FLOAT, Layout
 from gtape.base.shown import shown
@@ -21,7 +21,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.declare.quickest import quickest
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
-from gtape.recording.trace import is_start, note_assignment, note_start
+from gtape.recording.trace import is_start, note_assignment, note_start, note_step
 from gtape.tensors import operators
 from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, anchor, as_operand, convert_to_tensor
@@ -439,6 +439,15 @@ class Variable(ChangesInPart, Operators):
             return False
         self._value = new
         return True
+
+    def _note_step(self, before: Tensor, gradient: Any) -> None:
+        """Note in a check that a step of an optimizer computed the new value from the old one and a gradient."""
+        known = gradient._record is not None and before._record is not None
+        if not known or self._value is before._value or gradient._layout.shape != before._layout.shape:
+            return
+        if gradient._layout.dtype != before._layout.dtype:
+            gradient = late.find_op("cast")(gradient, self.dtype)
+        note_step(REGISTRY["add"](before, gradient), self._value)
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Replace the value.

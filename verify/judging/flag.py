@@ -17,7 +17,6 @@ from gtape.base.own_files import level_of_user
 from gtape.base.quiet import quiet, quietly
 from gtape.base.verification import Options, is_sampled
 from gtape.recording.record import off
-from gtape.recording.trace import Return
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.tensors.indexed_slices import IndexedSlices
@@ -128,10 +127,10 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     with off():
         left = Left(session, primals, [target])
 
-        def made(returned: list[Return]) -> Any:
-            return without_idle_targets([(target, None)], primals, session, returns=Returns(returned, primals))
+        def made(returns: Returns) -> Any:
+            return without_idle_targets([(target, None)], primals, session, returns=returns)
 
-        program, _ = made(left.returned())
+        program, _ = made(left.returns())
         if not program.outputs and got is None:
             return  # as in reverse mode, because nothing is differentiated
         if not program.outputs:  # a tangent of an unconnected target: compare it with zero
@@ -141,7 +140,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
         report.extend(Tangent(program, [np.asarray(t._value) for t in tangents], _raw(got)).examine())
         explain(program, report, forward=True)
         report.findings += branches_met(session, primals, order_of(program))
-        _add_returns(report, left, program, [None], lambda returned: made(returned)[0], options)
+        _add_returns(report, left, program, [None], lambda returns: made(returns)[0], options)
 
     _run(check, program, options)
 
@@ -173,12 +172,12 @@ def _check(
         return
 
     with off():
-        left = Left(session, sources, [t for t, _ in pairs])
+        left = Left(session, sources, [t for t, _ in pairs], stops)
 
-        def made(returned: list[Return]) -> Any:
-            return without_idle_targets(pairs, sources, session, stops, Returns(returned, sources))
+        def made(returns: Returns) -> Any:
+            return without_idle_targets(pairs, sources, session, stops, returns)
 
-        program, cotangents = made(left.returned())
+        program, cotangents = made(left.returns())
 
     def check(report: Report) -> None:
         values = [np.asarray(program.nodes[i].output) for i in program.outputs]
@@ -189,7 +188,7 @@ def _check(
             report.extend(all_rows.examine(program, seeds, rows, locally=not report.checked))
         report.name_sources(sources)
         report.findings += branches_met(session, sources, order_of(program))
-        _add_returns(report, left, program, cotangents, lambda returned: made(returned)[0], options)
+        _add_returns(report, left, program, cotangents, lambda returns: made(returns)[0], options)
 
     _run(check, program, options)
 
@@ -199,7 +198,7 @@ def _add_returns(
     left: Left,
     program: Program,
     cotangents: list[Any],
-    widened: Callable[[list[Return]], Program],
+    widened: Callable[[Returns], Program],
     options: Options,
 ) -> None:
     """Add findings about values that left the tape before the targets; None as cotangent stands for all rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from gtape.verify.judging.returns import followed_through
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 
-__all__ = ["changes", "moves_with_params"]
+__all__ = ["changes", "differ", "moves_with_params"]
 
 _BITS = 400
 _MOVES = (2.0**-10, -(2.0**-10))
 
 
-def changes(program: Program, seeds: list[Any], only: Any = None) -> bool:
+def changes(program: Program, seeds: list[Any], only: Collection[Any] | None = None) -> bool:
     """Whether the exact derivative of a program changes if a tape follows the values that left and came back.
 
     Parameters
@@ -27,21 +28,26 @@ def changes(program: Program, seeds: list[Any], only: Any = None) -> bool:
     program : Program
     seeds : list of arrays or None
         The cotangent of each output.
-    only : Conversion, optional
-        The one value that a tape follows.
+    only : collection of Conversion, optional
+        The values that a tape follows; all by default.
 
     Returns
     -------
     bool
         True if it is not certain.
     """
-    still, moving = Oracle(program, seeds), Oracle(followed_through(program, only), seeds)
+    return differ(program, followed_through(program, only), seeds)
+
+
+def differ(program: Program, other: Program, seeds: list[Any]) -> bool:
+    """Whether the exact derivatives of two programs with the same values differ. True if it is not certain."""
+    still, moving = Oracle(program, seeds), Oracle(other, seeds)
     with precision(_BITS), np.errstate(all="ignore"):
         try:
             still.evaluate()
             kept = still.replay()
             moving.evaluate()
-            if any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes):
+            if any(n.kind == "custom" and n.prim.declared is not None for n in other.nodes):
                 moving.replay()  # the certificate needs the cotangents that arrive at declared gradients
             return bool(certify(moving, kept))
         except (ArithmeticError, TooDeep):

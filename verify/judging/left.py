@@ -13,7 +13,7 @@ came back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,10 +36,11 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import wrap
 from gtape.verify.judging.again import Again
 from gtape.verify.judging.connected import bodiless, followed, order_of
-from gtape.verify.judging.idle import changes, moves_with_params
+from gtape.verify.judging.idle import changes, differ, moves_with_params
 from gtape.verify.judging.moved import Comparison
+from gtape.verify.judging.reads import Reads, reached
 from gtape.verify.judging.recording import Recording
-from gtape.verify.judging.returns import Returns
+from gtape.verify.judging.returns import Returns, followed_through
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.verdict import Finding, Report
 
@@ -48,6 +49,11 @@ __all__ = ["Left", "add_values_left", "any_seeds", "other_numbers", "values_left
 _UNSEEN = (
     "such as a new variable that starts with one of their values, a number that an op reads from them, or a branch "
     "that only this point takes"
+)
+_REPLACED = (
+    "a value leaves the tape here, and comes back as a later value of the source, whose earlier value the target reads "
+    "too, so the gradient is the derivative by neither of them; keep the later value in a tensor, or write "
+    "gtape.stop_gradient where the target is to take a value as a constant"
 )
 _ADVICE = "keep the computation in gtape's ops, or give its derivative by gtape.custom_gradient"
 
@@ -213,12 +219,10 @@ def _certain(recording: Recording, order: int) -> list[Finding]:
     if not left:
         return []
 
-    def made(returned: list[Return]) -> Program:
-        return build(
-            [(t._record, t._value) for t in targets], recording.inputs, session, Returns(returned, recording.inputs)
-        )
+    def made(returns: Returns) -> Program:
+        return build([(t._record, t._value) for t in targets], recording.inputs, session, returns)
 
-    program = made(left.returned())
+    program = made(left.returns())
     found = left.findings(program, any_seeds(program), made, strict=False)[0]
     return [f for f in found if f.verdict != "undecided"]  # the moved points showed no difference
 
@@ -236,20 +240,28 @@ class Left:
     ----------
     session : Session
     sources, targets : lists of tensors or variables
+    stops : frozenset of int
+        As for `Program.stops`.
     """
 
-    def __init__(self, session: Any, sources: list[Any], targets: list[Any]) -> None:
+    def __init__(
+        self, session: Any, sources: list[Any], targets: list[Any], stops: frozenset[int] = frozenset()
+    ) -> None:
         numbers = [t._record[SEQ] for t in targets if t._record is not None]
         before = [c for c in conversions_made(session) if numbers and c.number > min(numbers)]
         starts = starts_made(session)
         self._conversions: list[Conversion] = []
+        self._by_way: list[Conversion] = []  # values that variables took, behind other values that left
         for c in before:
-            if not c.inside and (
-                _follows(c, session, sources) or any(_holds(c, first, starts) for first in self._conversions)
-            ):
+            if c.inside:
+                continue
+            if _follows(c, session, sources) or any(_holds(c, first, starts) for first in self._conversions):
                 self._conversions.append(c)
+            elif c.by_variable and _follows(c, session, sources, _certain_of([*self._conversions, *self._by_way])):
+                self._by_way.append(c)
         self._inside = any(c.inside for c in before)
         self._session, self._sources, self._targets = session, sources, targets
+        self._reads = Reads(session, sources, targets, stops) if self._conversions and starts else None
 
     def __bool__(self) -> bool:
         return bool(self._conversions) or self._inside
@@ -271,8 +283,21 @@ class Left:
         """The constants that hold values which left: the certain ones, or all."""
         return [r for c in self._conversions for r in c.returns if r.certain or not certain]
 
+    def returns(self, *, certain: bool = True, by_first: bool = False) -> Returns:
+        """The constants that hold values which left, as `build` takes them.
+
+        Parameters
+        ----------
+        certain : bool
+            As for `returned`.
+        by_first : bool
+            As for `Returns`.
+        """
+        found = self.returned(certain=certain) + (_certain_of(self._by_way) if by_first else [])
+        return Returns(found, self._sources, self._reads, by_first=by_first)
+
     def findings(
-        self, program: Program, seeds: list[Any], widened: Callable[[list[Return]], Program], *, strict: bool
+        self, program: Program, seeds: list[Any], widened: Callable[[Returns], Program], *, strict: bool
     ) -> tuple[list[Finding], int]:
         """The findings about values that came back, and the number of values that may have come back.
 
@@ -283,7 +308,7 @@ class Left:
         seeds : list of arrays or None
             The cotangent of each output.
         widened : callable
-            Makes the same program with other returns.
+            Makes the program with other returns.
         strict : bool
             Whether a value that may have come back is a finding.
 
@@ -302,17 +327,19 @@ class Left:
         findings = []
         if program.returned and changes(program, seeds):
             # A number that is equal by chance counts as a return, too, if this explains why nothing changes.
-            every = widened(self.returned(certain=False))
+            every = widened(self.returns(certain=False))
             if len(every.returned) == len(program.returned) or changes(every, seeds):
-                moving = [c for c in back if changes(program, seeds, c)] or list(back)
+                moving = [c for c in back if changes(program, seeds, [c])] or list(back)
                 findings += [self._told_of(c, program, nodes, order) for c in moving]
+        if self._reads:
+            findings += self._replaced(widened(self.returns(by_first=True)), seeds, back, order)
         for c in self._conversions:
             for node in nodes:
                 if any(v is r.constant for v in floats_in(node.params) for r in c.returns if r.certain):
                     back[c] = None
                     if order > 1 or moves_with_params(node, program, [r.constant for r in c.returns]):
                         findings.append(_told(c, node, order))
-        open_ = [c for c in self._conversions if not c.is_whole and self._is_open(c, program)]
+        open_ = [c for c in self._conversions if not (c.is_whole or c.by_step) and self._is_open(c, program)]
         if strict and open_:
             lines = list(dict.fromkeys(c.line for c in open_))
             more = f" (and at {len(lines) - 1} more places)" if len(lines) > 1 else ""
@@ -322,6 +349,47 @@ class Left:
             )
             findings.append(Finding("undecided", order=order, line=lines[0], reason=reason))
         return findings, len(open_)
+
+    def _replaced(
+        self, program: Program, seeds: list[Any], direct: Collection[Conversion], order: int
+    ) -> list[Finding]:
+        """The findings about values of sources that were computed from earlier values, if the targets read both.
+
+        Parameters
+        ----------
+        program : Program
+            With the later values of the sources as values that left.
+        seeds : list of arrays or None
+        direct : collection of Conversion
+            The values that come back without a source, about which other findings tell.
+        order : int
+        """
+        reads = self._reads
+        if reads is None or len(program.outputs) != len(seeds):
+            return []
+        nodes = program.nodes
+        read = {i for found in program.sources for i in found if reads.is_read(nodes[i].output)}
+        opened = followed_through(program)
+        later = {i for i in read if i in program.returned and len(read & reached(opened, [i])) > 1}
+        found = {program.returned[i][0].conversion: None for i in sorted(later)}
+        behind = {r.conversion for r, _ in program.returned.values()}.difference(found, direct)
+
+        def by(values: set[int], only: Collection[Conversion] = ()) -> Program:
+            made = followed_through(program, only)
+            made.sources = [[i for i in nodes if i in values] for nodes in made.sources]
+            return made
+
+        def moves(some: Collection[Conversion]) -> bool:
+            return differ(program, by(read, {*some, *behind}), seeds)
+
+        if not found or not moves(found):
+            return []
+        pairs = zip(self._sources, program.sources, strict=True)
+        last = {i for s, ends in pairs for i in ends if reads.is_last(s._record[SEQ], nodes[i].output)}
+        if not differ(program, by(last), seeds):
+            return []
+        lines = dict.fromkeys(c.line for c in [c for c in found if moves([c])] or found)
+        return [Finding("unconnected", order=order, line=line, reason=_REPLACED) for line in lines]
 
     def _told_of(self, c: Conversion, program: Program, nodes: list[Node], order: int) -> Finding:
         """The finding about a value that came back and changes the exact derivative."""
@@ -359,6 +427,10 @@ class Left:
         entered = starts_made(self._session) + ([] if c.by_library or c.by_variable else entries_made(self._session))
         later = [v for v, number in entered if number < c.number]
         sources = {i for found in program.sources for i in found}
+        if self._reads is not None:  # earlier values of the sources are no constants of unknown origin
+            sources.update(
+                n.index for n in program.nodes if n.kind == "leaf" and self._reads.is_earlier(n.seq, n.output)
+            )
         for i in program.ancestors([*program.outputs, *program.differentiated]):
             node = program.nodes[i]
             if node.kind == "leaf" and i not in sources and any(node.output is v for v in later):
@@ -413,7 +485,12 @@ def _holds(made: Conversion, first: Conversion, starts: list[tuple[Any, int]]) -
     )
 
 
-def _follows(made: Conversion, session: Any, sources: list[Any]) -> bool:
-    """Whether a tape has a path from a converted value back to a source."""
-    program = build([(made.record, made.value)], sources, session)
-    return program.outputs[0] in followed(program)
+def _certain_of(conversions: list[Conversion]) -> list[Return]:
+    """The constants that certainly hold values which left."""
+    return [r for c in conversions for r in c.returns if r.certain]
+
+
+def _follows(made: Conversion, session: Any, sources: list[Any], returned: Sequence[Return] = ()) -> bool:
+    """Whether a tape has a path from a converted value back to a source, also through values that left before."""
+    program = build([(made.record, made.value)], sources, session, Returns(returned, sources) if returned else None)
+    return program.outputs[0] in followed(followed_through(program) if program.returned else program)

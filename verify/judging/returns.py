@@ -6,7 +6,7 @@ Without these ops a program keeps such a constant as a plain number, whose origi
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from gtape.engine.rules import RuleStep
 from gtape.recording.record import SEQ
 from gtape.recording.trace import Return
 from gtape.symbolic.program import Node, Program
+from gtape.verify.judging.reads import Reads
 
 __all__ = ["Returns", "followed_through"]
 
@@ -28,20 +29,36 @@ class Returns:
     found : iterable of Return
     sources : list of tensors or variables
         The values of the sources are the point of the derivative, wherever these values came from.
+    reads : Reads, optional
+        The values of the sources that the targets read. Values before the first of them are no point of the derivative.
+    by_first : bool
+        Whether values that the sources took after this first one count as values that left, too.
     """
 
-    def __init__(self, found: Iterable[Return], sources: list[Any]) -> None:
-        self._found = {id(r.constant): r for r in found}
+    def __init__(
+        self, found: Iterable[Return], sources: list[Any], reads: Reads | None = None, *, by_first: bool = False
+    ) -> None:
+        self._found: dict[int, list[Return]] = {}
+        for r in sorted(found, key=lambda r: r.conversion.by_step):
+            self._found.setdefault(id(r.constant), []).append(r)
         self._sources = {s._record[SEQ] for s in sources if s._record is not None}
+        self._reads, self._by_first = reads, by_first
 
     def of(self, record: Any, value: Any) -> Return | None:
         """The returned value that a constant (no record) or a leaf holds; None if it holds no value that left."""
-        found = self._found.get(id(value))
-        if found is None or (
-            record is not None and (record is found.conversion.record or record[SEQ] in self._sources)
-        ):
+        is_source = record is not None and record[SEQ] in self._sources
+        if is_source and not (self._by_first and self._reads is not None and self._reads.is_later(record[SEQ], value)):
             return None
-        return found
+        known: list[Return] = self._found.get(id(value), [])
+        fits = [
+            r for r in known
+            if (record is None or record is not r.conversion.record) and (is_source or not r.conversion.by_step)
+        ]  # fmt: skip
+        return fits[-1] if fits else None
+
+    def is_point(self, record: Any, value: Any) -> bool:
+        """Whether a value of a source belongs to the point of the derivative."""
+        return self._reads is None or not self._reads.is_earlier(record[SEQ], value)
 
     def nodes_of(self, found: Return, start: Node, index: int) -> list[Node]:
         """The ops that make a constant from the value that left; constants among these nodes are second inputs of the
@@ -92,25 +109,48 @@ class Returns:
         return made
 
 
-def followed_through(program: Program, only: Any = None) -> Program:
+def followed_through(program: Program, only: Collection[Any] | None = None) -> Program:
     """A copy of a program in which all tapes follow the values that left into the constants that hold them.
+
+    A value that a source took is then no source any more. Only the tape that takes the gradient follows it, because
+    the inner gradients are the numbers that their tapes returned.
 
     Parameters
     ----------
-    only : Conversion, optional
-        The one value that tapes follow.
+    only : collection of Conversion, optional
+        The values that tapes follow; all by default.
     """
-    open_ = {i: last for i, (r, last) in program.returned.items() if only is None or r.conversion is only}
-    sessions = {s for n in program.nodes for flow in n.flows for s in flow or ()} | {program.session}
-    everywhere = frozenset(sessions | {n.mark.session for n in program.nodes if n.mark is not None})
+    open_ = {i: last for i, (r, last) in program.returned.items() if only is None or r.conversion in only}
+    sources = {i for nodes in program.sources for i in nodes if i in open_}
+    of_sources = {id(program.returned[i][0]) for i in sources}
+    alone = {i for i in open_ if id(program.returned[i][0]) in of_sources}
+    open_.update(dict.fromkeys(alone, False))  # the ops that read a source stay followed or not, as they were recorded
     made = copy.copy(program)
+    if alone:  # a session of its own, because inner gradients may belong to the same tape
+        made.session = copy.copy(program.session)
+    sessions = {s for n in program.nodes for flow in n.flows for s in flow or ()} | {program.session, made.session}
+    everywhere = frozenset(sessions | {n.mark.session for n in program.nodes if n.mark is not None})
+    only_own = frozenset([made.session])
     made.nodes = []
     for node in program.nodes:
-        opened = _opened(node, open_, everywhere)
-        if opened is not node and not node.active:  # an op on such a constant alone, which the tape did not record
-            open_[node.index] = True
+        if node.index in alone:
+            opened = _opened(node, open_, only_own)
+        else:
+            opened = _opened(_also_of(node, program.session, only_own), open_, everywhere)
+            if node.index not in open_ and not node.active and opened.active:
+                open_[node.index] = True  # an op on such a constant alone, which the tape did not record
         made.nodes.append(opened)
+    made.sources = [[i for i in nodes if i not in sources] for nodes in program.sources]
     made._blocked = {}
+    return made
+
+
+def _also_of(node: Node, session: Any, own: frozenset[Any]) -> Node:
+    """A node whose inputs one more session follows wherever a session follows them."""
+    if own == {session} or not any(session in (flow or ()) for flow in node.flows):
+        return node
+    made = copy.copy(node)
+    made.flows = tuple([flow | own if session in (flow or ()) else flow for flow in node.flows])
     return made
 
 

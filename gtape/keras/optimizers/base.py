@@ -24,10 +24,11 @@ from gtape.errors import InvalidArgumentError
 from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
 from gtape.keras.optimizers.settings import Settings
 from gtape.keras.optimizers.state import check_variable
-from gtape.recording.record import done_later, refuse_in_traced_calls
+from gtape.recording.record import done_later, get_stack, refuse_in_traced_calls
 from gtape.tapes.tape import GradientTape
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import is_tensor, number_read, wrap
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.tensor import Tensor, is_tensor, number_read, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = ["Optimizer"]
@@ -264,8 +265,11 @@ class Optimizer(Settings):
 
     def _step_now(self, gradients: list[Any], variables: list[Any]) -> None:
         pairs = self._pairs_with_gradient(gradients, variables)
+        before = _values_before(gradients, variables) if get_stack().trace else []
         with of_optimizer(self):  # because slots, variables and the number of steps change together
             self._step_alone(pairs)
+        for v, value, gradient in before:
+            v._note_step(value, gradient)
 
     def _step_alone(self, pairs: list[tuple[Any, Any]]) -> None:
         # As in ops, overflow gives inf and an invalid operation gives NaN, without a warning.
@@ -385,6 +389,17 @@ class Optimizer(Settings):
             f"{type(self).__name__} does not say how it updates a variable: write update_step(gradient, variable, "
             "learning_rate)"
         )
+
+
+def _values_before(gradients: list[Any], variables: list[Any]) -> list[tuple[Variable, Tensor, Tensor]]:
+    """For a check, each variable with its value before a step and its gradient, if the gradient is a tensor."""
+    found = []
+    for g, v in zip(gradients, variables, strict=True):
+        if isinstance(v, Variable):
+            dense = IndexedSlices(g.values, g.indices, v.shape)._as_tensor() if isinstance(g, IndexedSlices) else g
+            if isinstance(dense, Tensor):
+                found.append((v, v._as_tensor(), dense))
+    return found
 
 
 def _ones_like(x: Any) -> Any:
