@@ -445,6 +445,38 @@ def test_what_another_constant_may_offset_is_undecided(f: F, dtype: Any) -> None
     assert tf.verify.check(f, x, order=2).ok
 
 
+@pytest.mark.parametrize("start", [[1.0, 2.0], [0.3123456789, 1.2345678901]])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda v, w: v**3 + w, lambda v, w: v + w**2, lambda v, w: (v + w) ** 2, lambda v, w: v * 0.5 + w * 1.2345678,
+        lambda v, w: tf.nn.leaky_relu(-v, alpha=0.3) + w,
+    ],
+)  # fmt: skip
+def test_a_constant_of_the_formula_offsets_no_value_that_only_a_variable_took(
+    use: Callable[[Any, Any], Any], start: Any
+) -> None:
+    def f(x: Any) -> Any:
+        v = tf.Variable(tf.zeros_like(x))
+        v.assign(2.0 * x)
+        return tf.reduce_sum(use(v, x))
+
+    for verify in (True, "strict"):
+        with pytest.raises(tf.VerificationError, match="unconnected"):
+            gradient(f, np.array(start), verify)
+
+
+def _by_the_scale_of_a_variable(x: Any) -> Any:
+    scale = tf.Variable(tf.norm(x))
+    return tf.reduce_sum(tf.math.log(tf.exp(x) / scale)) + math.prod(x.shape) * math.log(float(scale))
+
+
+@pytest.mark.parametrize("rows", [ROWS, [[3.0, 4.0]]])
+def test_a_constant_may_offset_what_a_variable_took_if_the_number_left_too(rows: Any) -> None:
+    with pytest.warns(UndecidedWarning, match="both together"):
+        gradient_inside(_by_the_scale_of_a_variable, tf.constant(np.array(rows)), True)
+
+
 @pytest.mark.parametrize("forward", [False, True])
 def test_under_strict_a_value_that_comes_back_as_a_cotangent_or_tangent_is_undecided(forward: bool) -> None:
     def derivative(given: Any) -> Any:

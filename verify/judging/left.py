@@ -404,8 +404,17 @@ class Left:
     def _may_be_offset(self, c: Conversion, program: Program) -> bool:
         """Whether an unknown constant, such as the logarithm of a scale, may undo the change by a value that came back.
 
-        Functions of numbers with many digits have many digits, so a number with few digits is the user's own.
+        Functions of numbers with many digits have many digits, so a number with few digits is the user's own. A value
+        that a variable took is no number in the user's hands, so another value must have left for such a constant.
         """
+        if c.by_variable:
+            sources = [d for d in self._conversions if not (d.by_variable or d.is_shown or d.is_whole)]
+        else:
+            sources = [c]
+        return any(self._has_function_of(d, program) for d in sources)
+
+    def _has_function_of(self, c: Conversion, program: Program) -> bool:
+        """Whether a constant of unknown origin, which may be a function of a value that left, entered the program."""
         size, long = np.size(c.value), has_long_numbers(np.asarray(c.value))
         later = [n for n in program.nodes if n.kind == "op" and n.index not in program.returned and n.seq < c.number]
         read = [program.nodes[j] for n in later for j in n.inputs]
