@@ -543,3 +543,50 @@ def test_only_roundings_that_grow_are_said_to_grow() -> None:
 
     assert "rounding grows 26 times" in said(26.0)
     assert all("grows" not in said(condition) for condition in (0.0, 0.4, float("inf"), float("nan")))
+
+
+@tf.custom_gradient
+def without_a_term(x: Any) -> Any:
+    return x * tf.sin(x), lambda g: g * x * tf.cos(x)
+
+
+@tf.custom_gradient
+def without_another(x: Any) -> Any:
+    return x * tf.exp(x), lambda g: g * tf.exp(x)
+
+
+@pytest.mark.parametrize("how", ["jacobian", "batch_jacobian"])
+def test_one_fault_in_many_rows_is_one_finding_that_describes_the_worst_element(how: str) -> None:
+    x = tf.constant(np.linspace(0.3, 2.0, 12).reshape(4, 3))
+    for f, ops in ((without_a_term, 1), (lambda x: without_a_term(x) + without_another(x), 2)):
+        with tf.GradientTape(verify=True) as tape:
+            tape.watch(x)
+            y = f(x)
+        with pytest.raises(tf.VerificationError) as raised:
+            getattr(tape, how)(y, x)
+        findings = raised.value.report.findings
+        assert [(g.verdict, g.count) for g in findings] == [("rule", 12)] * ops
+        assert len({g.op for g in findings}) == ops and all(
+            "relative error" in g.reason and g.element[0] == 0 for g in findings
+        )
+
+
+def test_reasons_that_differ_in_numbers_alone_have_one_cause() -> None:
+    def found(reason: str, place: int, ulps: float) -> Finding:
+        return Finding("rule", op="f", element=(0, (place,)), ulps=ulps, reason=reason)
+
+    report = Report()
+    for place, error in enumerate(("0.34", "1", "2.5e-17", "inf", "nan")):
+        row = found(f"the rule of f2 is wrong (relative error {error})", place, float(place))
+        report.extend(Report(findings=[row]))
+    report.extend(Report(findings=[found("the rule of f3 is wrong (relative error 1)", 0, 9.0)]))
+    assert [(g.count, g.element) for g in report.findings] == [(5, (0, (4,))), (1, (0, (0,)))]
+    assert "error nan" in report.findings[0].reason
+
+
+def test_a_fault_without_an_element_is_told_once() -> None:
+    report = Report()
+    for error in (0.5, 0.25):
+        report.extend(Report(findings=[Finding("rule", op="f", reason=f"wrong (relative error {error})")]))
+    report.extend(Report(findings=[Finding("rule", op="f", reason="wrong in another way")]))
+    assert [g.reason for g in report.findings] == ["wrong (relative error 0.5)", "wrong in another way"]

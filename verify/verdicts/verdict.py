@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 import math
+import re
 import textwrap
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
@@ -62,6 +63,8 @@ def _plain(x: Any) -> Any:
     x = x.item() if hasattr(x, "item") else x
     return str(x) if isinstance(x, float) and not math.isfinite(x) else json_data(x)
 
+
+_NUMBER = re.compile(r"(?<![\w.])-?(\d+(\.\d+)?(e[-+]?\d+)?|inf|nan)(?![\w])")
 
 _COLUMNS = 100
 _LABEL = 11  # columns of a label with its indentation
@@ -174,7 +177,7 @@ class Finding:
         self.source: str | None = None
         self.count, self.lost = count, lost
         self._asked = False  # whether the options require a number of right digits
-        # A text that findings of one cause share; reasons do not serve, because they hold numbers.
+        # A text that findings of one cause share, up to its numbers, such as a relative error, which differ by element.
         self._cause = reason if cause is None else cause
         if ok is None:
             harmless = ("correct", "conditioning", "cancellation", "range")
@@ -235,7 +238,7 @@ class Finding:
     @property
     def key(self) -> Any:
         """A key that is equal for findings of one cause."""
-        return self.verdict, self.op, self.line, self.order, self.ok, self.inside, self._cause
+        return self.verdict, self.op, self.line, self.order, self.ok, self.inside, _NUMBER.sub("...", self._cause)
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         made = {name: getattr(self, name) for name in self.__slots__}
@@ -332,11 +335,11 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 
 def _said(finding: Finding) -> Any:
-    """A key that is equal for findings to report once: harmless findings about a whole op, and elements with the same
+    """A key that is equal for findings to report once: harmless findings about a whole op, and others with the same
     cause.
     """
     if finding.element is None:
-        return (finding.verdict, finding.op, finding.line, finding.order) if finding.ok else None
+        return (finding.verdict, finding.op, finding.line, finding.order) if finding.ok else (*finding.key, None)
     of = finding.element[0]
     return (*finding.key, of if isinstance(of, str) or finding.verdict == "unconnected" else "source")
 
