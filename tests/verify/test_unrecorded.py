@@ -77,6 +77,39 @@ def test_a_second_derivative_without_a_path_is_told_and_counts(f: F, order: int,
         assert (wrong.verdict, wrong.findings[0].got) == ("rule", 0.0)
 
 
+@tf.custom_gradient
+def cosine(x: Any) -> Any:
+    return tf.cos(x), lambda g: -g * np.sin(x.numpy())
+
+
+@tf.custom_gradient
+def sine(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * cosine(x)
+
+
+@tf.custom_gradient
+def tripled(x: Any) -> Any:
+    return 3.0 * x, lambda g: g * 3.0
+
+
+@pytest.mark.parametrize("at", [1.3, np.array([0.5, 1.3])])
+@pytest.mark.parametrize(
+    ("f", "order", "name"),
+    [
+        (cube, 2, "cube"), (cube, 3, "cube"), (lambda x: tripled(cube(tripled(x))), 2, "cube"),
+        (lambda x: cube(x) + tripled(x), 2, "cube"), (sine, 3, "cosine"),
+    ],
+)  # fmt: skip
+def test_the_custom_gradient_that_hides_a_derivative_is_named_with_its_lines(
+    f: F, order: int, name: str, at: Any
+) -> None:
+    found = [g for g in check(f, at, order=order).findings if not g.ok]
+    assert found and {g.op for g in found} == {name}
+    for g in found:
+        assert g.line[0] == g.defined[0] == __file__ and g.defined[2] == name
+        assert "own derivative" in g.reason
+
+
 def test_rows_of_several_arguments_and_elements() -> None:
     def f(a: Any, b: Any) -> Any:
         return tf.reduce_sum(cube(a)) + tf.reduce_sum(a * b) + tf.exp(b[0])

@@ -13,7 +13,7 @@ from gtape import nest
 from gtape.base.verification import verifying
 from gtape.engine.custom import custom_gradient
 from gtape.recording.record import for_a_check_alone
-from gtape.symbolic.balls import objects, to_double_double
+from gtape.symbolic.balls import objects, precision, to_double_double
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.tapes.forward import ForwardAccumulator
@@ -35,10 +35,11 @@ from gtape.verify.oracles.oracle import SWEPT, Oracle, TooDeep, varies
 from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["blame", "culprits", "lost_derivatives"]
+__all__ = ["blame", "culprits", "lost_derivatives", "lost_slopes"]
 
 # Number of sources searched for a wrong element, the likeliest first.
 _SOURCES = 64
+_SLOPES = 200  # bits with which derivatives of custom gradients are compared
 _ELEMENTS = 64  # up to this many elements are evaluated one by one
 
 
@@ -164,6 +165,24 @@ _RIGHT_IN_VALUE = "the rule of {} is right in value, but its own derivative is w
 def lost_derivatives(program: Program) -> list[tuple[Node, str]]:
     """The ops of a program whose rules have a wrong derivative, each with the reason."""
     return [(n, _RIGHT_IN_VALUE.format(n.name)) for n, _ in _wrong_when_differentiated(program, program.outputs)]
+
+
+def lost_slopes(program: Program) -> list[tuple[Node, str]]:
+    """The custom gradients that are right in value, but whose own derivative is wrong, each with the reason.
+
+    The gradient of the program need not have a record, as if custom gradients compute through NumPy.
+    """
+    rng = np.random.default_rng(len(program))
+    outputs = [np.asarray(program.nodes[i].output) for i in program.outputs]
+    oracle = Oracle(program, [rng.uniform(1.0, 2.0, y.shape) if y.dtype.kind in "fc" else None for y in outputs])
+    with precision(_SLOPES), np.errstate(all="ignore"):
+        try:
+            oracle.replay()
+            failures = [f for f in faulty_customs(oracle, slopes=True) if not is_rounded(f)]
+        except (ArithmeticError, TooDeep):
+            return []
+    found = [_lost_slope(f) for f in innermost(oracle, failures, lambda f: f.node)]
+    return [(node, reason) for node, reason in found if node is not None]
 
 
 def _wrong_when_differentiated(program: Program, targets: list[int]) -> list[tuple[Node, int]]:

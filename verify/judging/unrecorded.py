@@ -15,9 +15,10 @@ from flint import arb
 
 from gtape.recording.trace import conversions_made
 from gtape.symbolic.balls import Undecided, digits, objects
-from gtape.symbolic.program import Program
-from gtape.verify.causes.blame import lost_derivatives
+from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.blame import lost_derivatives, lost_slopes
 from gtape.verify.causes.sides import Sides
+from gtape.verify.causes.source_text import place_of
 from gtape.verify.judging.connected import undecidable
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.recording import Recording
@@ -67,17 +68,28 @@ class Unrecorded(NamedTuple):
 
 
 def named_by_rules(recording: Recording, found: list[Finding]) -> list[Finding]:
-    """The findings of `Unrecorded`, or findings about rules that hide their results from an outer tape."""
+    """The findings of `Unrecorded`, or findings about rules that hide their results from an outer tape, or with the
+    custom gradients that do.
+    """
     lost = [f for f in found if f.verdict == "unconnected"]
-    culprits = lost_derivatives(recording.program()) if lost else []
-    if not culprits:
+    if not lost:
         return found
-    first, reason = lost[0], "the gradient is a constant on the tape, but the function has this derivative"
-    about = [
-        Finding("rule", order=first.order, at=node, element=first.element, exact=first.exact, reason=f"{reason}: {why}")
-        for node, why in culprits
-    ]
-    return [*[f for f in found if f.verdict != "unconnected"], *about]
+    first, others = lost[0], [f for f in found if f.verdict != "unconnected"]
+    culprits = lost_derivatives(recording.program())
+    if culprits:
+        reason = "the gradient is a constant on the tape, but the function has this derivative"
+        return others + [_about(first, "rule", node, f"{reason}: {why}") for node, why in culprits]
+    levels = reversed(recording.levels[: first.order - 1])  # a level below may have lost the record of this one
+    hidden = next((made for level in levels if (made := lost_slopes(recording.of_level(level)))), [])
+    return others + [_about(f, f.verdict, node, f"{f.reason}: {why}") for node, why in hidden for f in lost] or found
+
+
+def _about(f: Finding, verdict: str, node: Node, reason: str) -> Finding:
+    """A finding about the op to blame, with the element of another finding."""
+    made = Finding(verdict, order=f.order, at=node, element=f.element, exact=f.exact, reason=reason)
+    if node.kind == "custom" and node.call is not None:
+        made.defined = place_of(node.call[0])
+    return made
 
 
 def unrecorded(
