@@ -14,12 +14,13 @@ from gtape.symbolic.balls import assumed, digits, finite_ball, objects, stands_f
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats, finite
 from gtape.verify.causes.conventions import exact_partials
-from gtape.verify.causes.outside import called
+from gtape.verify.causes.ends import meets_an_end
+from gtape.verify.causes.outside import at_an_end, called
 from gtape.verify.oracles.backward import by_rule, gradient
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import widest
-from gtape.verify.verdicts.verdict import Cause
+from gtape.verify.verdicts.verdict import Cause, Finding
 
 __all__ = ["left_the_range", "lost_by_a_rule", "overflows_in_floats", "without_slope"]
 
@@ -211,8 +212,8 @@ def _parts(v: Any) -> list[Any]:
     return [p for p in PartialOutputs.of(v).values() if p is not None]
 
 
-def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
-    """The first elementwise op without a finite derivative at its finite exact inputs, as (words, node).
+def without_slope(program: Program, oracle: Oracle, order: int, bits: int) -> Finding | None:
+    """The finding for the first elementwise op without a finite derivative at its finite exact inputs.
 
     Checks second derivatives of ops inside inner gradients, too.
 
@@ -220,6 +221,9 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
     ----------
     oracle : Oracle
         With the exact values of all nodes, at high precision.
+    order : int
+    bits : int
+        The number of bits of these values.
     """
     inner = program.ancestors(program.differentiated)
     for k, places in ((1, range(len(program.nodes))), (2, inner)):
@@ -235,7 +239,10 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
                     continue  # an earlier op is to blame
                 if not _has_derivative(node, at, by, k):
                     what = "derivatives" if k == 1 else "second derivatives"
-                    return f"{called(node, inputs, place)} has no finite {what}", node
+                    reason = f"{called(node, inputs, place)} has no finite {what}"
+                    if meets_an_end(node, [x[0] for x in at]):
+                        return at_an_end(node, place, reason, bits, order)
+                    return Finding("domain", order=order, at=node, reason=reason)
     return None
 
 

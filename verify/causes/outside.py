@@ -12,6 +12,7 @@ from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import Undecided, digits, finite_ball, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import finite
+from gtape.verify.causes.ends import END, Ends, further_bits
 from gtape.verify.oracles.certificates import directions_of, has_finite_slope
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.oracle import Oracle
@@ -19,20 +20,30 @@ from gtape.verify.oracles.replay import Replay
 from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["called", "masked_by_infinities", "not_differentiable", "outside", "shown_by"]
+__all__ = [
+    "at_an_end", "called", "is_at_an_end", "lacks_a_slope", "masked_by_infinities", "not_differentiable", "outside",
+    "shown_by",
+]  # fmt: skip
 
 _LOOKED_AT = 64  # elements without a finite slope in floats of which the first one at fault is searched
 _BITS = 3200  # for the exact values of nodes that overflow or cancel in floats
 
 
-def not_differentiable(program: Program, order: int) -> Finding | None:
-    """The finding for the first input or partial that is infinite or NaN, so that no precision decides."""
+def not_differentiable(program: Program, order: int, bits: int = _BITS) -> Finding | None:
+    """The finding for the first input or partial that is infinite or NaN, so that no precision decides.
+
+    It is undecided if the exact inputs of the op may have a finite partial, as far as this number of bits tells.
+    """
+    ends, left = Ends(program, bits), None
     for node in program.nodes:
         if node.kind in ("leaf", "const") and not isinstance(node.output, tuple):
             v = np.asarray(node.output)
             if v.dtype.kind in "fc" and not np.isfinite(v).all():
                 return Finding("domain", order=order, reason=_held(node, v))
-        if node.kind != "op" or node.prim.kind != "elementwise" or not node.active:
+        if node.kind != "op" or not node.active:
+            continue
+        if node.prim.kind != "elementwise":
+            left = left or _left_open(program, node, ends, order)
             continue
         values = [np.asarray(program.nodes[j].output) for j in node.inputs]
         for a in node.active:
@@ -45,15 +56,41 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
                 if _overflows(node, p, values, place):
                     continue
                 by = f" by argument {a}" if len(values) > 1 else ""
-                return Finding(
-                    "domain",
-                    order=order,
-                    at=node,
-                    element=("value", place),
-                    reason=f"the derivative of {called(node, values, place)}{by} is {slope[place].item()!r}: "
-                    f"{node.name} is not differentiable there",
-                )
+                what = f"the derivative of {called(node, values, place)}{by} is {slope[place].item()!r}"
+                if ends.are_open(node, place):
+                    left = left or at_an_end(node, place, what, bits, order)
+                elif left is None or ends.known(node, place) is not None:  # otherwise the op before may be in range
+                    reason = f"{what}: {node.name} is not differentiable there"
+                    return Finding("domain", order=order, at=node, element=("value", place), reason=reason)
+    return left
+
+
+def _left_open(program: Program, node: Node, ends: Ends, order: int) -> Finding | None:
+    """The finding for an op of whole arrays that is not finite, but may be so at its exact inputs."""
+    inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
+    if not all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
+        return None
+    for v in map(np.asarray, node.output if isinstance(node.output, tuple) else (node.output,)):
+        if v.dtype.kind in "fc" and not np.isfinite(v).all() and ends.are_open(node, ()):
+            place = _first(~np.isfinite(v))
+            return at_an_end(node, place, f"{called(node, inputs, place)} is {v[place].item()!r}", ends.bits, order)
     return None
+
+
+def at_an_end(node: Node, place: tuple[int, ...], what: str, bits: int, order: int = 1) -> Finding:
+    """The finding for an op of which no precision tells whether its exact input lies at an end of its domain."""
+    reason = f"{what}, but it stays open at {bits} bits whether {node.name} has a derivative there: {END}"
+    return Finding("undecided", order=order, at=node, element=("value", place), reason=reason, ok=False)
+
+
+def lacks_a_slope(finding: Finding) -> bool:
+    """Whether a finding names an op that has no finite derivative at its recorded inputs."""
+    return finding.op is not None and (finding.verdict == "domain" or is_at_an_end(finding))
+
+
+def is_at_an_end(finding: Finding) -> bool:
+    """Whether a finding comes from `at_an_end`."""
+    return finding.verdict == "undecided" and finding.reason.endswith(END)
 
 
 def _overflows(node: Node, partial: Callable[..., Any], values: list[Any], place: tuple[int, ...]) -> bool:
@@ -124,7 +161,12 @@ def _described(program: Program, node: Node, v: Any, k: int) -> Finding:
     place = _first(~np.isfinite(v))
     came = v[place].item()
     what = f"{called(node, inputs, place)} is {came!r}"
-    made = _exact_output(program, node, k)
+    for bits in (_BITS, *further_bits(program)):
+        made = _exact_output(program, node, k, bits)
+        if (made is not None and finite_ball(made[place])) or not Ends(program, bits).are_open(node, place):
+            break
+    else:
+        return at_an_end(node, place, what, bits)
     ball = made[place] if made is not None and finite_ball(made[place]) else None
     exact, short = (None, "") if ball is None else (digits(ball), digits(ball, 6))
 
@@ -152,7 +194,7 @@ def _described(program: Program, node: Node, v: Any, k: int) -> Finding:
     if ball is not None and exact is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
         if abs(ball) > float(np.finfo(v.dtype).max):
             return finding("range", f"{what}, exactly {short}: a value along the way overflows {v.dtype.name}")
-        if _moved(program, node):
+        if _moved(program, node, bits):
             lost = f"rounding before {node.name} lost the digits that its input exactly has"
             return finding("unstable", f"{what}, exactly {short}: {lost}")
         if node.prim.kind != "elementwise":
@@ -213,10 +255,10 @@ def _defined_at(node: Node, inputs: list[Any], place: tuple[int, ...]) -> bool:
     return False
 
 
-def _moved(program: Program, node: Node) -> bool:
+def _moved(program: Program, node: Node, bits: int) -> bool:
     """True if rounding has changed the inputs of an op."""
     replay = Replay(program, [])
-    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+    with precision(bits), ties_assumed(), contextlib.suppress(ArithmeticError):
         replay.evaluate(program.ancestors(node.inputs))
         for j in node.inputs:
             recorded = objects(BALLS.lift(np.asarray(program.nodes[j].output))).ravel().tolist()
@@ -227,10 +269,10 @@ def _moved(program: Program, node: Node) -> bool:
     return False
 
 
-def _exact_output(program: Program, node: Node, k: int) -> Any:
+def _exact_output(program: Program, node: Node, k: int, bits: int) -> Any:
     """The exact value of output `k` of an op; None if undecided."""
     replay = Replay(program, [])
-    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+    with precision(bits), ties_assumed(), contextlib.suppress(ArithmeticError):
         replay.evaluate(program.ancestors([node.index]))
         made = replay.env[node.index]
         return objects(made[k] if isinstance(made, tuple) else made)

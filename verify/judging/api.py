@@ -33,6 +33,7 @@ from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.flips import crossing
 from gtape.verify.causes.misfits import misfits
+from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, outside
 from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, has_values, with_limits
 from gtape.verify.judging.block import examined
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
@@ -299,6 +300,9 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
             balls = _exact_row(program, seeds, digits, order)
         rows[place] = _numbers(recording, balls, digits)
     if is_undefined(recording.program()):
+        left_open = outside(recording.program(), [])
+        if left_open is not None and is_at_an_end(left_open):
+            raise ArithmeticError(f"the exact derivative is not decided: {left_open.reason}")
         raise ArithmeticError(f"there is no derivative here: {UNDEFINED}")
     if order > 1:
         precisions = _precisions(recording.program(), digits)
@@ -423,7 +427,7 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
         found, finding = (again, tied) if again is not None else (None, finding)
     if found is not None:
         finding = None  # which tells of the ties
-    if finding is not None and finding.verdict == "domain" and finding.op is not None and has_values(program):
+    if finding is not None and lacks_a_slope(finding) and has_values(program):
         # An op has no finite derivative at the point, but the function as a whole may have one.
         shapes = [program.nodes[nodes[0]].shape if nodes else None for nodes in program.sources]
         customs = any(n.kind == "custom" for n in program.nodes)

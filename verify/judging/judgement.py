@@ -30,7 +30,7 @@ from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forw
 from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.flips import crossing, follows, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
-from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
+from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.whole_function import as_a_whole, lie_between_sides
 from gtape.verify.judging.comparison import (
@@ -300,7 +300,7 @@ class Judgement(Causes):
         So sqrt(x * x)² has the derivative of x² at 0. This method changes the findings of the report.
         """
         # Skip equal eigenvalues, for which no op is to blame, because points next to them take too long.
-        nowhere = next((f for f in report.findings if f.verdict == "domain" and f.op is not None), None)
+        nowhere = next(filter(lacks_a_slope, report.findings), None)
         known = [g for g in self.got if g is not None]
         others = [f for f in report.findings if f is not nowhere and not f.ok]
         if nowhere is None or others or not has_values(self.program):
@@ -354,6 +354,8 @@ class Judgement(Causes):
                 at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ulps)), ulps.shape))
                 wrong.append((float(ulps[at]), s, at, int(beyond.sum())))
         index = report.findings.index(nowhere)
+        if wrong and is_at_an_end(nowhere):
+            return  # the numbers may be right where more bits are exact
         if wrong:
             ulps_off, s, at, _ = max(wrong, key=lambda w: w[0])
             number = np.asarray(self.got[s])[at].item()
@@ -554,7 +556,10 @@ class Judgement(Causes):
                 self.at(report, degenerate)
             return True
 
-        _, said = climb(self.program, self.order, attempt, precisions, otherwise=self.without_slope)
+        def otherwise() -> Finding | None:
+            return self.without_slope(report.coverage["bits"])
+
+        _, said = climb(self.program, self.order, attempt, precisions, otherwise=otherwise)
         if said is not None:
             degenerate = said.verdict == "domain" and self.last is not None and self.order == 1
             report.findings += (self.at_meeting_values() if degenerate else []) or [said]
@@ -744,16 +749,13 @@ class Judgement(Causes):
             self.last, self.crossed = again, True
             return again, made, []
 
-    def without_slope(self) -> Finding | None:
+    def without_slope(self, bits: int) -> Finding | None:
         """The finding for an op without a finite derivative at its exact inputs; None if exact values are unknown."""
         oracle = self.last
         if oracle is None or len(oracle.env) < len(self.program.nodes) or self.program.size > _BIG:
             return None
         with precision(TIES), ties_assumed(), contextlib.suppress(ArithmeticError):
-            found = without_slope(self.program, oracle)
-            if found is not None:
-                words, node = found
-                return Finding("domain", order=self.order, at=node, reason=words)
+            return without_slope(self.program, oracle, self.order, bits)
         return None
 
     def degenerate_along(self) -> tuple[list[str], Oracle]:

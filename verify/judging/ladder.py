@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gtape.symbolic.balls import Undecided, numbers_shared, precision, ties_assumed
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Program
-from gtape.verify.causes.outside import not_differentiable
+from gtape.verify.causes.ends import further_bits
+from gtape.verify.causes.outside import is_at_an_end, not_differentiable
 from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Finding
@@ -58,7 +59,8 @@ def climb(
         Whether numbers that agree to a third of the bits count as equal, from `TIES` bits on, because enclosures of
         equal numbers that were computed in two ways overlap at any precision.
     patient : bool
-        If False, stop at 3200 bits for a program in which an op's derivative is infinite or NaN at its recorded inputs.
+        If False, stop at 3200 bits for a program in which an op's derivative is infinite or NaN at its recorded inputs,
+        unless its exact inputs may differ from these.
     otherwise : callable
         Called for a finding when no precision decides.
 
@@ -75,7 +77,10 @@ def climb(
     def open_at(reason: str) -> Finding:
         return Finding("undecided", order=order, reason=reason)
 
-    for bits in precisions:
+    def nowhere_at(bits: int) -> Finding | None:
+        return not_differentiable(program, order, bits) or otherwise()
+
+    for bits in _with_further(program, precisions, nowhere_at):
         assumed: Any = ties_assumed() if ties and bits >= TIES else contextlib.nullcontext([])
         with precision(bits), sharing(), assumed as tied, degenerate_noted() as degenerate:
             try:
@@ -94,7 +99,7 @@ def climb(
                 )
                 undecided = open_at(told)
                 nowhere = None if patient or bits < PRECISIONS[-1] else not_differentiable(program, order)
-                if nowhere is not None:
+                if nowhere is not None and not is_at_an_end(nowhere):
                     return None, nowhere
                 continue
         if value is None:
@@ -107,4 +112,19 @@ def climb(
     assert undecided is not None
     if degenerate:
         undecided = no_derivative(degenerate, order)
-    return None, not_differentiable(program, order) or otherwise() or undecided
+    return None, nowhere_at(bits) or undecided
+
+
+def _with_further(
+    program: Program, precisions: Iterable[int], nowhere_at: Callable[[int], Finding | None]
+) -> Iterator[int]:
+    """The precisions, and higher ones if only more bits may tell an exact number from an end of an op's domain."""
+    bits = 0
+    for bits in precisions:
+        yield bits
+    further = [p for p in further_bits(program) if p > bits]
+    if bits < PRECISIONS[-1] or not further:
+        return
+    nowhere = nowhere_at(bits)
+    if nowhere is not None and is_at_an_end(nowhere):
+        yield from further

@@ -11,7 +11,8 @@ from flint import arb
 
 from gtape.symbolic.balls import infinities_as_limits, objects, precision
 from gtape.symbolic.program import Program
-from gtape.verify.judging.ladder import TIES
+from gtape.verify.causes.ends import further_bits
+from gtape.verify.judging.ladder import PRECISIONS, TIES
 from gtape.verify.oracles.oracle import Oracle
 
 __all__ = ["UNDEFINED", "is_undefined"]
@@ -30,9 +31,15 @@ def is_undefined(program: Program) -> bool:
         return False
     ways: tuple[AbstractContextManager[Any], ...] = (contextlib.nullcontext(), infinities_as_limits())
     for near in ways:
-        with precision(TIES), near, contextlib.suppress(ArithmeticError):
-            oracle = Oracle(program, [])
-            oracle.evaluate(program.ancestors(outputs))
-            values = [v for i in outputs for v in objects(oracle.env[i]).ravel().tolist()]
-            return any(isinstance(v, arb) and v.is_nan() for v in values)
+        with near, contextlib.suppress(ArithmeticError):
+            # An enclosure that holds an end of an op's domain has no value, and a smaller one may have.
+            return all(_has_nan(program, outputs, bits) for bits in (TIES, PRECISIONS[-1], *further_bits(program)))
     return False
+
+
+def _has_nan(program: Program, outputs: list[int], bits: int) -> bool:
+    with precision(bits):
+        oracle = Oracle(program, [])
+        oracle.evaluate(program.ancestors(outputs))
+        values = [v for i in outputs for v in objects(oracle.env[i]).ravel().tolist()]
+        return any(isinstance(v, arb) and v.is_nan() for v in values)

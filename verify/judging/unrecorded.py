@@ -17,6 +17,7 @@ from gtape.recording.trace import conversions_made
 from gtape.symbolic.balls import Undecided, digits, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.blame import lost_derivatives, lost_slopes
+from gtape.verify.causes.outside import is_at_an_end
 from gtape.verify.causes.sides import Sides
 from gtape.verify.causes.source_text import place_of
 from gtape.verify.judging.connected import undecidable
@@ -143,7 +144,8 @@ def unrecorded(
 
     with np.errstate(all="ignore"):
         _, finding = climb(program, order, attempt, precisions)
-        if finding is not None and finding.verdict == "domain" and _vanish_beside(recording, numbers, order):
+        nowhere = finding is not None and (finding.verdict == "domain" or is_at_an_end(finding))
+        if nowhere and _vanish_beside(recording, numbers, order):
             rows.clear()
             finding = None  # as of 0 * sqrt(x) at 0
     if finding is not None and finding.verdict == "domain":
