@@ -12,12 +12,19 @@ from flint import acb, arb
 from gtape.symbolic.balls import has_complex, mapped, sided
 from gtape.symbolic.jets import ZERO, Jet
 
-__all__ = ["conjugate", "imag", "is_complex", "joined", "over", "real", "widened"]
+__all__ = ["conjugate", "imag", "is_complex", "is_complex_expression", "joined", "over", "real", "widened"]
 
 
 def is_complex(x: Any) -> bool:
     """Whether an object array holds numbers of a type that is not real."""
-    return has_complex(x) or any(isinstance(e, sp.Basic) and e.has(sp.I) for e in np.asarray(x).ravel().tolist())
+    return has_complex(x) or any(map(is_complex_expression, np.asarray(x).ravel().tolist()))
+
+
+def is_complex_expression(e: Any) -> bool:
+    """Whether an expression may be no real number, because of I or of a symbol that is not declared real."""
+    if not isinstance(e, sp.Basic) or e.is_extended_real:
+        return False
+    return e.has(sp.I) or any(s.is_extended_real is None for s in e.free_symbols)
 
 
 def _map(f: Callable[..., Any], *xs: Any) -> Any:
@@ -72,6 +79,8 @@ def over(f: Callable[..., Any], place: bool = False) -> Callable[..., Any]:
         return _placed(made) if place else made
 
     def mirror(W: Any, *xs: Any) -> Any:
-        return mapped(one, *[W.objects(x) for x in xs])
+        arrays = [W.objects(x) for x in xs]
+        # An integer of Python would become a ball.
+        return mapped(one, *[mapped(W.exact, a) for a in arrays] if W.symbolic else arrays)
 
     return mirror

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 
 from gtape.base.escaping import mermaid_text
+from gtape.symbolic.balls import mapped, objects
 from gtape.symbolic.expressions import SymPyWorld
 
 if TYPE_CHECKING:
@@ -17,10 +19,11 @@ __all__ = ["expressions", "latex", "mermaid"]
 
 
 def _symbols(node: Node, name: str) -> Any:
-    shape = np.shape(node.output)
-    made = np.empty(shape, dtype=object)
-    for index in np.ndindex(*shape):
-        made[index] = sp.Symbol(name + "".join(f"_{i}" for i in index), real=True)
+    recorded = np.asarray(node.output)
+    real = None if recorded.dtype.kind == "c" else True
+    made = np.empty(recorded.shape, dtype=object)
+    for index in np.ndindex(*recorded.shape):
+        made[index] = sp.Symbol(name + "".join(f"_{i}" for i in index), real=real)
     return made
 
 
@@ -31,7 +34,7 @@ def expressions(program: Program) -> list[Any]:
     -------
     list
         One object array for each output, or the expression itself for a scalar. The branches are those of the
-        recording.
+        recording. A symbol for a complex number is not declared real, others are.
 
     Examples
     --------
@@ -39,20 +42,36 @@ def expressions(program: Program) -> list[Any]:
     >>> program = gtape.symbolic.trace(lambda x: gtape.sin(x) * x, 0.5)
     >>> program.expr()
     x0*sin(x0)
+    >>> gtape.symbolic.trace(lambda z: gtape.math.conj(z) * z, 1 + 2j).expr()
+    x0*conjugate(x0)
     """
     values: dict[int, Any] = {}
-    samples: dict[sp.Symbol, sp.Rational] = {}
+    samples: dict[sp.Symbol, sp.Expr] = {}
+    lifts = SymPyWorld()
     for k, nodes in enumerate(program.sources):
         for i in nodes:
-            node = program.nodes[i]
-            values[i] = _symbols(node, f"x{k}")
-            recorded = np.asarray(node.output, dtype=np.float64)
+            values[i] = _symbols(program.nodes[i], f"x{k}")
+            recorded = lifts.objects(program.nodes[i].output)
             for index in np.ndindex(*recorded.shape):
-                samples[values[i][index]] = sp.Rational(float(recorded[index]))
+                samples[values[i][index]] = sp.sympify(recorded[index])
     world = SymPyWorld(samples=samples)
     env = program.evaluate(world, values)
-    found = [env[i] for i in program.outputs]
-    return [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in found]
+    names = _of_parts(s for s in samples if s.is_real is None)
+    return [_mapped(lambda e: sp.sympify(e).subs(names), objects(env[i])) for i in program.outputs]
+
+
+def _of_parts(symbols: Iterable[sp.Symbol]) -> dict[Any, Any]:
+    """The modulus and the argument of each complex symbol, by its real and imaginary parts."""
+    names: dict[Any, Any] = {}
+    for z in symbols:
+        names[sp.sqrt(sp.re(z) ** 2 + sp.im(z) ** 2)] = sp.Abs(z)
+        names[sp.atan2(sp.im(z), sp.re(z))] = sp.arg(z)
+    return names
+
+
+def _mapped(function: Any, values: Any) -> Any:
+    made = mapped(function, values)
+    return made if made.ndim else made[()]
 
 
 def latex(program: Program) -> str:

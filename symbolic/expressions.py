@@ -6,16 +6,20 @@ The proof then holds for all inputs with the same decisions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import sympy as sp
+from flint import acb, arb
 
 from gtape.base.shown import shown
 from gtape.symbolic.balls import Undecided, mapped, precision
 from gtape.symbolic.compile import compile_balls
+from gtape.symbolic.complex_scalars import is_complex
 from gtape.symbolic.functions import outermost, plain
+from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
 from gtape.symbolic.objects import ObjectWorld
 from gtape.symbolic.scalars import exact_rational, template
 from gtape.symbolic.special_functions import PowerAtZero
@@ -55,7 +59,8 @@ class SymPyWorld(ObjectWorld):
     ----------
     samples : mapping of sympy.Symbol to rational numbers, optional
         The sample point, which decides comparisons. Without it, a comparison that depends on the values of the symbols
-        raises `Undecided`. With it, results contain no Piecewise, Abs, sign, Max, Min or floor.
+        raises `Undecided`. With it, results of real numbers contain no Piecewise, Abs, sign, Max, Min or floor. A
+        symbol that is not declared real may have a complex sample, a + I b.
 
     Attributes
     ----------
@@ -79,7 +84,8 @@ class SymPyWorld(ObjectWorld):
             raise TypeError(f"SymPyWorld: `samples` must be a dict of numbers by symbols, not {shown(samples)}")
         self.samples = {s: self.exact(v) for s, v in (samples or {}).items()}
         for s, v in self.samples.items():
-            if not getattr(v, "is_Rational", False):
+            parts = v.as_real_imag() if s.is_real is None and isinstance(v, sp.Expr) else (v,)
+            if not all(getattr(part, "is_Rational", False) for part in parts):
                 raise ValueError(f"the sample of {shown(s)} must be a rational number, got {shown(v)}")
         self.decisions: list[Decision] = []
         self._signs: dict[Any, int] = {}
@@ -106,8 +112,9 @@ class SymPyWorld(ObjectWorld):
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
         """The mirror with expressions in place of its symbols and with resolved branches."""
-        made = template(mirror, arity, params)
-        expression = made.plain if self.samples else made.expression
+        made = template(mirror, arity, params, kind)
+        # Abs and sign are functions of complex numbers, too, and have no branches there.
+        expression = made.plain if self.samples and kind == "arb" else made.expression
         branches = expression.has(sp.Piecewise, sp.floor, sp.ceiling)
 
         def apply(*xs: Any) -> Any:
@@ -115,6 +122,20 @@ class SymPyWorld(ObjectWorld):
             return self._resolve(expression, put) if branches else expression.xreplace(put)
 
         return apply, made.boolean
+
+    def _elementwise(self, name: str) -> Callable[..., np.ndarray]:
+        of_real = super()._elementwise(name)
+        mirror = COMPLEX.get(name, SCALARS[name])
+
+        def apply(*args: Any, **params: Any) -> np.ndarray:
+            arrays = [self.objects(a) for a in args]
+            if not any(map(is_complex, arrays)):
+                return of_real(*args, **params)
+            function, boolean = self.scalar_function(mirror, len(arrays), params, "acb")
+            out = mapped(function, *arrays)
+            return (out != 0).astype(bool) if boolean else out
+
+        return apply
 
     # -- branches
 
@@ -167,9 +188,9 @@ class SymPyWorld(ObjectWorld):
         if sign is not None:
             return sign
         if not difference.free_symbols:
-            sign = _number_sign(difference)
+            sign = _number_sign(difference, relation)
         elif self.samples and difference.free_symbols <= self.samples.keys():
-            sign = _number_sign(difference.xreplace(self.samples))
+            sign = _number_sign(difference.xreplace(self.samples), relation)
             if sign is not None and (sign or sp.expand(difference) != 0):  # otherwise the sign holds for all values
                 self.decisions.append(Decision(left, right, sign))
         else:
@@ -183,30 +204,48 @@ class SymPyWorld(ObjectWorld):
 
 def _whole(step: Any, value: Any) -> Any:
     """The floor or ceiling of a constant expression; None if it is not real or undecided at 3200 bits."""
-    number = compile_balls((), plain(value))
-    for bits in _BITS:
-        with precision(bits):
-            ball = number()
-            found = (ball.floor() if step is sp.floor else ball.ceil()).unique_fmpz()
+    for ball in _enclosures(value):
+        if not isinstance(ball, arb):
+            return None
+        found = (ball.floor() if step is sp.floor else ball.ceil()).unique_fmpz()
         if found is not None:
             return sp.Integer(int(found))
     return None
 
 
-def _number_sign(value: Any) -> int | None:
-    """The exact sign of a constant expression; None if it is not real or undecided at 3200 bits."""
+def _number_sign(value: Any, relation: str) -> int | None:
+    """The exact sign of a constant expression; None if it is undecided at 3200 bits, or not real.
+
+    If only equality is asked for, the sign of a complex number other than 0 counts as 1.
+    """
     if value.is_Rational:
         return int(sp.sign(value))
     if value in (sp.oo, -sp.oo):
         return 1 if value == sp.oo else -1
-    number = compile_balls((), plain(value))
+    for ball in _enclosures(value):
+        if isinstance(ball, acb):
+            if not ball.contains(0) and ball.is_finite():
+                return 1 if relation in ("==", "!=") else None
+        elif ball > 0:
+            return 1
+        elif ball < 0:
+            return -1
+        if ball == 0:
+            return 0
+    return 0 if sp.expand(value) == 0 or sp.nsimplify(value).is_zero else None
+
+
+def _enclosures(value: Any) -> Iterator[arb | acb]:
+    """Enclosures of a constant expression at rising precision, in the precision in force; real ones if it is real."""
+    number: Callable[[], Any]
+    if value.has(sp.I):
+        unit = sp.Dummy()  # because constants are compiled as real balls
+        of_unit = compile_balls((unit,), value.xreplace({sp.I: unit}), kind="acb")
+        number = partial(of_unit, acb(0, 1))
+    else:
+        number = compile_balls((), plain(value))
     for bits in _BITS:
         with precision(bits):
             ball = number()
-            if ball > 0:
-                return 1
-            if ball < 0:
-                return -1
-            if ball == 0:
-                return 0
-    return 0 if sp.expand(value) == 0 or sp.nsimplify(value).is_zero else None
+            is_real = isinstance(ball, acb) and (value.is_extended_real or ball.imag == 0)
+            yield ball.real if is_real else ball

@@ -96,7 +96,10 @@ class _ComplexCell(Cell):
             i for i, s in enumerate(shapes)
             if not isinstance(s, np.ndarray) and (prim.variadic or (i < len(prim.rules) and prim.connected(i)))
         ]  # fmt: skip
-        self.split = bool(prim.roles & {"part", "conjugate", "complex"})
+        # A cast to floats takes the real part.
+        to_real = "conversion" in prim.roles and np.dtype(params.get("dtype", np.complex128)).kind == "f"
+        self.to_real = to_real or "part" in prim.roles
+        self.split = self.to_real or bool(prim.roles & {"conjugate", "complex"})
         self.from_real = "complex" in prim.roles
         self.parts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.xs = []
@@ -147,8 +150,7 @@ class _ComplexCell(Cell):
 
     def vjp(self, i: int) -> Identity:
         """The cotangent of argument `i`."""
-        real = self.split and "part" in self.prim.roles
-        gs = [self.generic(f"g{k}", o.shape, -1 - k, real) for k, o in enumerate(self.outputs)]
+        gs = [self.generic(f"g{k}", o.shape, -1 - k, self.to_real) for k, o in enumerate(self.outputs)]
 
         def expected() -> list[Any]:
             if not self.split:

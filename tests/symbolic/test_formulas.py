@@ -1,0 +1,89 @@
+"""The formulas of programs: `Program.expr` and `Program.latex`."""
+
+from __future__ import annotations
+
+import cmath
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gtape as tf
+from gtape.symbolic import trace
+
+Function = Callable[[Any], Any]
+
+
+def _numbers(formula: Any, point: Any) -> Any:
+    """The numbers of a formula in x0 at a point."""
+    put = {
+        sp.Symbol("x0" + "".join(f"_{i}" for i in index), real=real): value
+        for index, value in np.ndenumerate(np.asarray(point))
+        for real in (True, None)
+    }
+    made = [complex(sp.sympify(e).subs(put)) for e in np.asarray(formula, dtype=object).ravel()]
+    return np.array(made).reshape(np.shape(formula))
+
+
+def _agrees(f: Function, recorded: Any, point: Any) -> bool:
+    formula = trace(f, recorded).expr()
+    return bool(np.allclose(_numbers(formula, point), np.asarray(f(tf.constant(point)).numpy()), rtol=1e-9, atol=1e-9))
+
+
+OF_COMPLEX: list[Function] = [
+    lambda z: tf.math.conj(z) * z,
+    tf.abs,
+    tf.math.real,
+    tf.math.imag,
+    tf.math.angle,
+    tf.exp,
+    tf.sqrt,
+    tf.tanh,
+    lambda z: tf.sqrt(tf.square(z)),
+    lambda z: tf.math.real(z * tf.exp(z)),
+    lambda z: z * (2 + 3j) - 1j,
+    lambda z: tf.complex(tf.math.imag(z), tf.math.real(z)),
+    lambda z: tf.cast(z, tf.float64),
+    lambda z: tf.math.divide_no_nan(tf.constant(1j), z),
+    lambda z: tf.pow(z, tf.constant(2.5 + 0j)),
+    lambda z: tf.norm(tf.stack([z, 2 * z])),
+    lambda z: tf.sign(z),
+]
+PARTS = st.floats(0.1, 4.0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("f", OF_COMPLEX)
+@given(x=PARTS, y=PARTS, signs=st.tuples(*[st.sampled_from([-1, 1])] * 2))
+def test_formulas_of_complex_numbers_hold_at_every_point(f: Function, x: float, y: float, signs: Any) -> None:
+    assert _agrees(f, 1 + 2j, complex(signs[0] * x, signs[1] * y))
+
+
+def test_symbols_of_complex_numbers_are_not_declared_real() -> None:
+    z = np.array([1 + 2j, 3j])
+    formula = trace(lambda z, x: tf.reduce_sum(tf.math.imag(z)) * x, z, 2.0).expr()
+    assert {s.name: s.is_real for s in formula.free_symbols} == {"x0_0": None, "x0_1": None, "x1": True}
+    assert trace(lambda z: tf.math.conj(z) * z, 1 + 2j).latex() == r"x_{0} \overline{x_{0}}"
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda z: tf.nn.relu(tf.abs(tf.sin(z)) - 1.0) * tf.math.real(z),
+        lambda z: tf.maximum(tf.math.real(z), tf.math.imag(z)),
+        lambda z: tf.floor(tf.abs(tf.exp(z))) * tf.math.imag(z),
+        lambda z: tf.abs(tf.math.real(z)) + tf.sign(tf.math.imag(z)),
+    ],
+)
+@given(x=PARTS, y=PARTS)
+def test_branches_by_complex_numbers_are_those_of_the_recording(f: Function, x: float, y: float) -> None:
+    assert _agrees(f, complex(x, -y), complex(x, -y))
+
+
+def test_the_argument_is_that_of_a_complex_number() -> None:
+    formula = trace(tf.math.angle, 1 + 2j).expr()
+    assert str(formula) == "arg(x0)" and complex(formula.subs(*formula.free_symbols, -3j)) == cmath.phase(-3j)
