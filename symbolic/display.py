@@ -55,9 +55,26 @@ def expressions(program: Program) -> list[Any]:
             for index in np.ndindex(*recorded.shape):
                 samples[values[i][index]] = sp.sympify(recorded[index])
     world = SymPyWorld(samples=samples)
-    env = program.evaluate(world, values)
+    env: dict[int, Any] = dict(values)
+    for node in program.nodes:
+        if node.index not in env:
+            env[node.index] = world.lift(node.output) if _is_step(program, node) else program.step(world, node, env)
     names = _of_parts(s for s in samples if s.is_real is None)
-    return [_mapped(lambda e: sp.sympify(e).subs(names), objects(env[i])) for i in program.outputs]
+    found = [objects(env[i]) if _kinds(program.nodes[i]) == {"b"} else world.objects(env[i]) for i in program.outputs]
+    return [_mapped(lambda e: sp.sympify(e).subs(names), e) for e in found]
+
+
+def _is_step(program: Program, node: Node) -> bool:
+    """Whether integers or truth values come from other numbers, so that they are constant on the recorded branch."""
+    if node.kind != "op":
+        return False
+    made, given = _kinds(node), set[str]().union(*[_kinds(program.nodes[j]) for j in node.inputs])
+    return made == {"b"} or (made <= set("biu") and not given <= set("biu"))
+
+
+def _kinds(node: Node) -> set[str]:
+    """The kinds of the dtypes of the outputs of a node."""
+    return {np.asarray(v).dtype.kind for v in (node.output if isinstance(node.output, tuple) else (node.output,))}
 
 
 def _of_parts(symbols: Iterable[sp.Symbol]) -> dict[Any, Any]:

@@ -31,7 +31,11 @@ def _numbers(formula: Any, point: Any) -> Any:
 
 def _agrees(f: Function, recorded: Any, point: Any) -> bool:
     formula = trace(f, recorded).expr()
-    return bool(np.allclose(_numbers(formula, point), np.asarray(f(tf.constant(point)).numpy()), rtol=1e-9, atol=1e-9))
+    return bool(
+        np.allclose(
+            _numbers(formula, point), np.asarray(f(tf.constant(np.asarray(point))).numpy()), rtol=1e-9, atol=1e-9
+        )
+    )
 
 
 OF_COMPLEX: list[Function] = [
@@ -87,3 +91,32 @@ def test_branches_by_complex_numbers_are_those_of_the_recording(f: Function, x: 
 def test_the_argument_is_that_of_a_complex_number() -> None:
     formula = trace(tf.math.angle, 1 + 2j).expr()
     assert str(formula) == "arg(x0)" and complex(formula.subs(*formula.free_symbols, -3j)) == cmath.phase(-3j)
+
+
+def _as_float(x: Any, dtype: Any) -> Any:
+    return tf.cast(tf.cast(x, dtype), tf.float64)
+
+
+STEPS: list[Function] = [
+    lambda x: x * _as_float(x, tf.int32),
+    lambda x: x * _as_float(x, tf.bool),
+    lambda x: x * tf.cast(tf.saturate_cast(100.0 * x, tf.int8), tf.float64),
+    lambda x: x * tf.cast(tf.cast(x, tf.int32) * tf.cast(3.0 * x, tf.int32), tf.float64),
+    lambda x: x * _as_float(tf.cast(x, tf.int32), tf.bool),
+    lambda x: _as_float(x > 1.0, tf.int32) + x,
+    lambda x: x * tf.floor(x),
+    lambda x: x * _as_float(tf.cast(x, tf.complex128), tf.int32),
+]
+
+
+@pytest.mark.parametrize("f", STEPS)
+@given(x=st.one_of(st.floats(-5.0, 5.0), st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=3)))
+def test_integers_and_truth_values_made_of_floats_are_constant_on_the_recorded_branch(f: Function, x: Any) -> None:
+    assert _agrees(f, x, x)
+
+
+def test_an_integer_or_truth_value_alone_is_a_constant() -> None:
+    assert trace(lambda x: tf.cast(x, tf.int32), -1.7).expr() == -1
+    assert trace(lambda x: tf.cast(x, tf.bool), 1.7).expr() == sp.true
+    assert trace(lambda x: _as_float(x, tf.bool), 1.7).expr() == 1
+    assert trace(lambda x: tf.cast(x, tf.int32), [1.7, 0.2]).expr().tolist() == [1, 0]
