@@ -93,10 +93,14 @@ def _mapped(function: Any, values: Any) -> Any:
 
 def latex(program: Program) -> str:
     """The outputs in LaTeX, one line each."""
-    lines = []
-    for e in expressions(program):
-        lines.append(sp.latex(sp.Array(e.tolist()) if isinstance(e, np.ndarray) else e))
-    return "\n".join(lines)
+    return "\n".join(map(_latex, expressions(program)))
+
+
+def _latex(e: Any) -> str:
+    if not isinstance(e, np.ndarray):
+        return str(sp.latex(e))
+    # SymPy prints no empty Array.
+    return str(sp.latex(sp.Array(e.tolist()) if e.size else sp.Matrix(0, 0, [])))
 
 
 def mermaid(program: Program) -> str:

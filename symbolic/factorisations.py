@@ -26,7 +26,7 @@ from gtape.symbolic import balls
 from gtape.symbolic.balls import filled, mapped, objects, to_float
 from gtape.symbolic.implicit import another_basis, note_degenerate, solve_equations, start, vectors_unused
 from gtape.symbolic.matrices import inverse, unit
-from gtape.symbolic.mirrors.registry import array, parametrised
+from gtape.symbolic.mirrors.registry import array, parametrised, without_formula
 
 __all__ = [
     "TOGETHER", "cayley", "eigenpairs", "factorisation", "gram_schmidt", "paired", "product", "rotation", "scaled",
@@ -75,6 +75,8 @@ def factorisation(
                 out[i] = v
 
     def mirror(W: Any, a: Any) -> Any:
+        if W.symbolic:
+            raise without_formula(name)
         a = objects(a)
         made = shapes(a.shape)
         outs = [np.empty(s, dtype=object) for s in (made if several else (made,))]

@@ -306,14 +306,27 @@ class Program:
         return node.apply(world, [env[i] for i in node.inputs])
 
     def expr(self) -> Any:
-        """The output as a SymPy expression in x0, x1, ..., or a list for several; see `gtape.symbolic.display`."""
+        """The output as a SymPy expression in x0, x1, ..., or a list for several; see `gtape.symbolic.display`.
+
+        Raises
+        ------
+        NotImplementedError
+            For an op without a closed form, such as an eigenvalue decomposition; `assignments` and `to_mermaid` show
+            such a program, and `gtape.verify.exact` gives its exact derivative.
+        """
         from gtape.symbolic import display
 
         found = display.expressions(self)
         return found[0] if len(found) == 1 else found
 
     def latex(self) -> str:
-        """The outputs in LaTeX, one line each."""
+        """The outputs in LaTeX, one line each.
+
+        Raises
+        ------
+        NotImplementedError
+            As for `expr`.
+        """
         from gtape.symbolic import display
 
         return display.latex(self)

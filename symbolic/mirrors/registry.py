@@ -15,6 +15,7 @@ from gtape.declare.mirrors import Mirror, hand_over
 
 __all__ = [
     "ARRAYS", "COMPLEX", "MULTILINEAR", "OUTPUT_SHAPES", "PARAMETRISED", "SCALARS", "array", "parametrised", "scalar",
+    "without_formula",
 ]  # fmt: skip
 
 SCALARS: dict[str, Callable[..., Any]] = {}
@@ -87,6 +88,14 @@ def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callab
     PARAMETRISED[name] = (index, f)
     if shapes is not None:
         OUTPUT_SHAPES[name] = shapes
+
+
+def without_formula(name: str) -> NotImplementedError:
+    """The error of a mirror that computes numbers only, in the world of symbols."""
+    return NotImplementedError(
+        f"{name} has no closed form in symbols: `Program.assignments` and `Program.to_mermaid` show the program "
+        "without formulas, and `gtape.verify.exact` gives its exact derivative at a point"
+    )
 
 
 def _adopt(made: Mirror) -> None:

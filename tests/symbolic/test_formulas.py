@@ -120,3 +120,33 @@ def test_an_integer_or_truth_value_alone_is_a_constant() -> None:
     assert trace(lambda x: tf.cast(x, tf.bool), 1.7).expr() == sp.true
     assert trace(lambda x: _as_float(x, tf.bool), 1.7).expr() == 1
     assert trace(lambda x: tf.cast(x, tf.int32), [1.7, 0.2]).expr().tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        tf.linalg.eigvalsh,
+        tf.linalg.eigh,
+        tf.linalg.eigvals,
+        tf.linalg.eig,
+        tf.linalg.svd,
+        tf.linalg.qr,
+        lambda a: tf.linalg.lstsq(a, tf.ones_like(a)),
+        lambda a: tf.linalg.eigvalsh(tf.complex(a, 0 * a)),
+        lambda a: tf.reduce_sum(tf.linalg.svd(a, compute_uv=False)) * a,
+        tf.linalg.expm,
+    ],
+)
+def test_an_op_without_a_closed_form_says_so_and_what_shows_the_program(f: Function) -> None:
+    program = trace(f, np.diag([1.0, 2.0, 3.0]) + 0.25)
+    for formula in (program.expr, program.latex):
+        with pytest.raises(NotImplementedError, match=r"no closed form in symbols: .*assignments.*verify\.exact"):
+            formula()
+    assert program.assignments and program.to_mermaid()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
+def test_an_empty_array_prints_as_an_empty_matrix(shape: tuple[int, ...]) -> None:
+    program = trace(lambda x: x * 2, np.zeros(shape))
+    assert program.latex() == r"\left[\begin{matrix}\end{matrix}\right]"
+    assert program.expr().shape == shape

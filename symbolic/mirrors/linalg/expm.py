@@ -18,7 +18,7 @@ from flint import arb, arb_mat, ctx
 from gtape.symbolic.balls import filled, mapped, objects, precision
 from gtape.symbolic.enclosed import Enclosed
 from gtape.symbolic.matrices import each
-from gtape.symbolic.mirrors.registry import array
+from gtape.symbolic.mirrors.registry import array, without_formula
 
 
 class _Even(Enclosed):
@@ -55,7 +55,7 @@ def _in_symbols(a: Any) -> Any:
     if n == 1:
         return mapped(sp.exp, a)
     if n > 2:
-        raise NotImplementedError(f"expm of {n}x{n} matrices has no closed form in symbols")
+        raise without_formula(f"expm of {n}x{n} matrices")
     half = (a[0, 0] + a[1, 1]) / 2
     rest = a - half * np.eye(2, dtype=int)
     z = sp.expand(rest[0, 0] ** 2 + rest[0, 1] * rest[1, 0])
