@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.base.diagnosis import diagnosed
+from gtape.base.python_values import own_dtype
 from gtape.base.shown import shown
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
@@ -57,16 +58,26 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
 def as_input(x: Any) -> Tensor:
     """A new tensor for one argument: numbers and lists as float64, arrays and tensors in their own dtype.
 
-    Arrays in the byte order of another machine, as read from a file, take that of this one.
+    Arrays in the byte order of another machine, as read from a file, take that of this one. Arrays of Python objects
+    count as lists.
+
+    Raises
+    ------
+    ValueError
+        For what is no array of numbers, and for dtypes that gtape does not have, such as long doubles.
     """
     if is_tensor(x):
         return wrap(np.array(x._as_tensor()._value if not isinstance(x, Tensor) else x._value))
+    if isinstance(x, np.ndarray) and x.dtype == object:
+        x = x.tolist()
     if isinstance(x, (np.ndarray, np.generic)):
-        return wrap(np.array(x, dtype=x.dtype.newbyteorder("=")))
+        return wrap(np.array(x, dtype=x.dtype if x.dtype.kind in "US" else own_dtype(x.dtype)))
     try:
         array = np.asarray(x)
     except (TypeError, ValueError):  # lists of different lengths
         array = np.empty((), object)
     if array.dtype == object:
         raise ValueError(f"an argument must be a tensor, an array or numbers, not {shown(x)}") from None
+    if array.dtype.kind in "fc":
+        own_dtype(array.dtype)  # refuses long doubles
     return wrap(array.astype(np.float64) if array.dtype.kind in "if" and array.dtype.itemsize >= 4 else array)

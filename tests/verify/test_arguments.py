@@ -60,6 +60,17 @@ def test_what_is_no_number_is_refused_by_its_own_name(x: Any) -> None:
             ask()
 
 
+@pytest.mark.parametrize(
+    "x", [np.longdouble(1.5), np.array([1.5], np.longdouble), [np.longdouble(1.5)], np.clongdouble(1)]
+)
+@pytest.mark.parametrize("f", [tf.square, lambda x: x * x * tf.sin(x), lambda x: tf.reduce_sum(tf.exp(x))])
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long doubles are doubles here")
+def test_a_long_double_is_refused_before_the_function_runs(f: Any, x: Any) -> None:
+    for ask in (check, exact, lambda f, x: judge(f, (x,), 1.0), lambda f, x: check(f, x, order=2)):
+        with pytest.raises(ValueError, match=r"unsupported dtype (float|complex)\d+\): use \.astype first"):
+            ask(f, x)
+
+
 def test_ragged_lists_and_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="argument 1 is not an array of numbers"):
         check(lambda x, y: x * y, 1.0, [[1.0, 2.0], [3.0]])

@@ -52,7 +52,7 @@ def _input(i: int, a: Any) -> Tensor:
     try:
         return as_input(a)
     except ValueError as e:
-        raise ValueError(f"argument {i} is not an array of numbers: {e}") from None
+        raise ValueError(f"argument {i} is not an array of numbers of gtape's dtypes: {e}") from None
 
 
 class Recording:
