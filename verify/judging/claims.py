@@ -45,7 +45,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     ----------
     f : callable
         The function, written with gtape.
-    args : tuple or single argument
+    args : tuple or list of the arguments, or a single argument that is neither
         The point.
     claimed : array, or tuple of arrays
         The claimed derivative, in the structure that `exact` returns; at order 1, None claims that an argument is
