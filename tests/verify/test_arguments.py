@@ -71,6 +71,24 @@ def test_a_long_double_is_refused_before_the_function_runs(f: Any, x: Any) -> No
             ask(f, x)
 
 
+def test_an_array_of_objects_holds_the_numbers_of_one_argument() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(x * x)
+
+    x = np.array([1.0, np.float32(2.0)], object)
+    assert check(f, x).ok and judge(f, x, [2.0, 4.0]).ok and not judge(f, x, [4.0, 8.0]).ok
+    assert np.shape(exact(f, x)) == (2,)
+
+
+@pytest.mark.parametrize(
+    "x", [np.array(["a"], object), np.array([1.5, None], object), np.array([[1.0], [2.0, 3.0]], object)]
+)
+def test_an_array_of_objects_without_numbers_is_refused(x: Any) -> None:
+    for ask in (lambda: check(tf.square, x), lambda: exact(tf.square, x), lambda: judge(tf.square, x, 1.0)):
+        with pytest.raises((TypeError, ValueError), match="argument 0 is"):
+            ask()
+
+
 def test_ragged_lists_and_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="argument 1 is not an array of numbers"):
         check(lambda x, y: x * y, 1.0, [[1.0, 2.0], [3.0]])
