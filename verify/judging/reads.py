@@ -78,10 +78,13 @@ class Reads:
 def reached(program: Program, starts: Iterable[int]) -> set[int]:
     """The nodes to which some nodes have a path that the program's tape follows, with these nodes."""
     blocked = program.blocked(program.session)
-    found = set(starts)
-    for i in reversed(program.ancestors(found)):
-        if i in found:
+    found: set[int] = set()
+    pending = list(starts)
+    while pending:
+        i = pending.pop()
+        if i not in found:
+            found.add(i)
             node, closed = program.nodes[i], blocked.get(i, ())
-            found.update(node.inputs[a] for a in node.active if a not in closed)
-            found.update(node.body)
+            pending += [node.inputs[a] for a in node.active if a not in closed]
+            pending += node.body
     return found
