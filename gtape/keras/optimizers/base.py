@@ -396,9 +396,9 @@ def _values_before(gradients: list[Any], variables: list[Any]) -> list[tuple[Var
     found = []
     for g, v in zip(gradients, variables, strict=True):
         if isinstance(v, Variable):
-            dense = IndexedSlices(g.values, g.indices, v.shape)._as_tensor() if isinstance(g, IndexedSlices) else g
-            if isinstance(dense, Tensor):
-                found.append((v, v._as_tensor(), dense))
+            whole = IndexedSlices(g.values, g.indices, v.shape)._as_tensor() if isinstance(g, IndexedSlices) else g
+            if isinstance(whole, Tensor):
+                found.append((v, v._as_tensor(), whole))
     return found
 
 
