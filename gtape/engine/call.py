@@ -167,7 +167,7 @@ def record_one(
     if stack.probe is not None:
         record.note_read(stack, tensors)
     recording = stack.recording
-    if stack.tapes is not recording or out.__class__ is tuple or prim.selects:
+    if stack.tapes is not recording or out.__class__ is tuple or prim.sparse is not None:
         if stack.push is not None and stack.push(stack, prim, tensors, params, out):
             return out
         return record_any(stack, prim, tensors, params, out)
@@ -198,6 +198,8 @@ def record_one(
         if found.calls_left:
             found.meet(stack)
         step = found.steps[0]
+    if prim.selects:
+        stack.selects()
     keep = plan.keep if world is NUMPY else plan.keep_narrow
     ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
     out._record = new_record(step, parents, ins, out._value if plan.reads_y else None, recording)
@@ -278,7 +280,7 @@ def _chosen_along(stack: record.Stack, along: Callable[..., Any], x: Tensor, out
 def record_any(
     stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
 ) -> Any:
-    """`record_one` for several tapes, several outputs, checks, forward mode and selections."""
+    """`record_one` for several tapes, several outputs, checks, forward mode and lookups."""
     if stack.probe is not None:
         record.note_read(stack, tensors)
     several = out.__class__ is tuple
@@ -325,8 +327,10 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
     outs: tuple[Tensor, ...] = out if several else (out,)
     custom = prim.kind == "custom"
     if several or prim.selects or custom:  # first, because an interrupt may follow the first assignment below
+        special = several or custom or prim.sparse is not None
         for session in tapes.sessions:
             session.selects = True
+            session.special = session.special or special
             session.custom = session.custom or custom
     for parent in record.parents_of(made):
         if parent[TAPES] is not tapes and not tapes.sessions <= parent[TAPES].sessions:

@@ -61,9 +61,12 @@ def differentiate(
     if stack.probe is not None:
         record.note_asked([*targets, *sources])
     foreign = any([session not in r[TAPES].sessions and r[STEP] is not None for r, _ in start])  # noqa: C419
-    if not (stack.sessions or session.trace or foreign or stops or session.stops) and session.is_simple():
-        made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, persistent)
-        if made is not None:
+    if not (stack.sessions or session.trace or foreign or stops or session.stops) and _takes_short(session, stack):
+        keep = persistent or session.selects
+        made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, keep)
+        if made is not None and not (session.selects and not all([is_finite(c) for c in made])):  # noqa: C419
+            if keep and not persistent:
+                record.clear_below([r for r, _ in start], spare=False)
             return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
     short: tuple[list[Any], list[record.Record]] | None = None
     if takes_recorded_sweep(session, stack) and not (foreign or stops):
@@ -102,11 +105,17 @@ def _empty_alone(visited: list[record.Record], *, needed: bool) -> None:
                 record.empty(r)
 
 
-def _in_short(
-    session: Session, stack: Stack, seeds: list[Any], sources: list[Any], persistent: bool
-) -> list[Any] | None:
+def _takes_short(session: Session, stack: Stack) -> bool:
+    """Whether the short sweep can pass the records.
+
+    After a selecting op a sweep may have to be repeated with masks. A check of all kernels would raise an error before.
+    """
+    return session.is_simple() and not (session.selects and hasattr(stack.run, "in_place"))
+
+
+def _in_short(session: Session, stack: Stack, seeds: list[Any], sources: list[Any], keep: bool) -> list[Any] | None:
     """Cotangents by the short sweep; None if another sweep keeps its cotangents in records."""
-    if not persistent:
+    if not keep:
         return stack.run(short_sweep, seeds, sources)  # type: ignore[no-any-return]
     sweep = [session]
     whole = False

@@ -112,12 +112,15 @@ class Session:
     exact = False
     # Whether results are tracked only because results outlived recent sessions.
     tracks_for_now = False
-    # `shared`: another session may hold some of these records. `selects`: a selecting op (where, max, gather) was
-    # recorded. `mixed`: a record of this session has a parent that only another session holds. The short sweep needs
-    # all to be False.
+    # `shared`: another session may hold some of these records. `mixed`: a record of this session has a parent that only
+    # another session holds. `special`: an op was recorded that has several outputs, rows as its gradient, or a function
+    # of the user as its rule. The short sweep needs all to be False.
     shared = False
-    selects = False
     mixed = False
+    special = False
+    # Whether a selecting op (where, max, gather) was recorded. If so, a sweep that meets NaN or infinity is repeated
+    # with masks.
+    selects = False
     # The sessions that recorded together with this session, and the number of closed sessions when those that are over
     # were last dropped.
     beside: tuple[Session, ...]
@@ -187,7 +190,7 @@ class Session:
 
     def is_simple(self) -> bool:
         """Whether the short sweep can pass the records: no open session shares them, and no op needs the full sweep."""
-        if self.shared or self.selects or self.mixed:
+        if self.shared or self.special or self.mixed:
             return False
         if self.beside:
             self.beside = tuple([s for s in self.beside if s.live])

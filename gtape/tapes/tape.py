@@ -433,6 +433,7 @@ class GradientTape:
             raise RuntimeError(_USED)
         if (
             session.plain
+            and not session.selects
             and session.is_simple()
             and output_gradients is None
             and unconnected_gradients is _NONE

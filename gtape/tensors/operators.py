@@ -12,7 +12,7 @@ from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.absent import put_on
-from gtape.tensors.tensor import Operators, PublicTensor, Tensor, as_operand, float_beside, wrap
+from gtape.tensors.tensor import Operators, PublicTensor, Tensor, as_operand, number_beside, wrap
 
 __all__ = ["install"]
 
@@ -32,8 +32,10 @@ _LOGIC: dict[str, tuple[Callable[[], Primitive], Any]] = {
 
 def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
     def reflected(x: Any, y: Any) -> Any:
-        if y.__class__ is float and x.__class__ is Tensor:  # the usual case in fewer steps
-            y = float_beside(y, x._layout)
+        if y.__class__ is float or y.__class__ is int:  # the usual case in fewer steps
+            if x.__class__ is not Tensor:
+                x = x._as_tensor()
+            y = number_beside(y, x._layout)
         return function(y, x)
 
     return reflected

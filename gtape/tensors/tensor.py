@@ -31,7 +31,7 @@ from gtape.tensors.axes import static_ints
 
 __all__ = [
     "PYTHON_NUMBERS", "PublicTensor", "Tensor", "anchor", "announce", "as_operand", "constant", "convert_to_tensor",
-    "float_beside", "is_tensor", "listener", "number", "number_read", "read_from_variables", "wrap",
+    "is_tensor", "listener", "number", "number_beside", "number_read", "read_from_variables", "wrap",
 ]  # fmt: skip
 
 
@@ -565,11 +565,11 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
 PYTHON_NUMBERS = frozenset({float, int})
 
 
-def float_beside(x: float, layout: Layout) -> Tensor:
-    """The function `number` for a Python float and the dtype of a tensor: the usual case in fewer steps."""
+def number_beside(x: float | int, layout: Layout) -> Tensor:
+    """The function `number` for a Python float or int and the dtype of a tensor: the usual case in fewer steps."""
     own = layout.family.get(()) if layout.real else None
-    if own is FLOAT:
-        value: Any = x
+    if own is FLOAT and (x.__class__ is float or -65504 <= x <= 65504):
+        value: Any = float(x)
     elif own is not None and -65504.0 <= x <= 65504.0:
         value = own.dtype.type(x)
     else:

@@ -219,6 +219,60 @@ def test_a_gradient_under_a_tape_is_the_gradient_alone_where_a_selection_follows
         np.testing.assert_allclose(inside, alone, rtol=1e-13, atol=1e-13 * np.abs(alone).max())
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("select", range(len(SELECTING)))
+def test_the_short_sweep_passes_selections_with_the_bits_of_the_full_sweep(
+    select: int, persistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gradients(dtype: str) -> list[Any]:
+        draw, made = np.random.default_rng(select), []
+        for mix in MIXING:
+            x = tf.constant(draw.normal(size=(6, 3)), dtype)
+            for _ in range(FAMILIAR + 2):  # the steps are written down meanwhile
+                with tf.GradientTape(persistent) as tape:
+                    tape.watch(x)
+                    h = mix(x)
+                    y = SELECTING[select](h)
+                    loss = tf.reduce_sum(y * np.linspace(-1, 2, int(tf.size(y))).reshape(y.shape).astype(dtype))
+                made.append(tape.gradient(loss, [x, h]))
+        return [c.numpy() for row in made for c in row]
+
+    dtypes = ("float64", "float32")
+    short = [gradients(dtype) for dtype in dtypes]
+    monkeypatch.setattr(differentiation, "_takes_short", lambda *_: False)
+    for made, dtype in zip(short, dtypes, strict=True):
+        _same(made, gradients(dtype))
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "slope"),
+    [
+        (lambda x: tf.where(x > 1.0, tf.sqrt(x - 1.0), 2.0 * x), [1.0, 2.0], [2.0, 0.5]),
+        (lambda x: tf.sqrt(x)[1:], [0.0, 4.0], [0.0, 0.25]),
+        (lambda x: tf.maximum(tf.math.log(x), 1.0), [0.0, np.e**2], [0.0, np.e**-2]),
+        (lambda x: tf.nn.relu(1.0 - tf.sqrt(x)) * 0.0 + x, [4.0, 9.0], [1.0, 1.0]),
+    ],
+)
+def test_a_selection_keeps_infinite_slopes_of_other_elements_away(f: Any, x: Any, slope: Any) -> None:
+    x = tf.constant(x, tf.float64)
+    for persistent in (False, True):
+        with tf.GradientTape(persistent) as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(f(x))
+        np.testing.assert_allclose(tape.gradient(y, x).numpy(), slope, rtol=1e-15)
+
+
+def test_a_gradient_past_selections_frees_the_graph() -> None:
+    x = tf.Variable([1.0, -2.0, 3.0])
+    with tf.GradientTape() as tape:
+        inner = tf.nn.relu(x)[1:]
+        loss = tf.reduce_max(inner) * tf.reduce_sum(inner)
+    made = loss._record
+    assert tape.gradient(loss, x) is not None
+    assert made[record.STEP] is None and inner._record in (None, record.record_of(inner))
+    assert inner._record is None or inner._record[record.STEP] is None
+
+
 @pytest.mark.parametrize(
     "f",
     [

@@ -25,7 +25,8 @@ from gtape.engine.fast.source import Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
-from gtape.tensors.tensor import Tensor, as_operand, float_beside
+from gtape.tensors.tensor import Tensor, as_operand, number_beside
+from gtape.tensors.variable import Variable
 
 __all__ = ["fields", "make_function", "make_general", "on_floats"]
 
@@ -142,8 +143,12 @@ def {name}(x, name=None):
 
 _BINARY = """
 def {name}(x, y, name=None):
-    if y.__class__ is float and x.__class__ is Tensor:  # before the attempt below, because its failure costs more
-        y = float_beside(y, x._layout)
+    if y.__class__ is not Tensor:  # before the attempt below, because its failure costs more
+        if y.__class__ is float or y.__class__ is int:
+            if x.__class__ is Variable:
+                x = x._as_tensor()
+            if x.__class__ is Tensor:
+                y = number_beside(y, x._layout)
     try:
         av = x._layout
         if av is not y._layout:
@@ -216,6 +221,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "Failed": (ValueError, ArithmeticError),
         "FLOAT": FLOAT,
         "Tensor": Tensor,
+        "Variable": Variable,
         "mixed": two_operands(prim) if len(prim.rules) == 2 else None,
         "both": operands,
         "refuse": refuse,
@@ -224,7 +230,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "count": record.count,
         "passes": record.PASSES,
         "float64": np.float64,
-        "float_beside": float_beside,
+        "number_beside": number_beside,
         "general": record_one,
         "idle": record.idle_stack,
         "kernel": prim.kernel,
@@ -349,6 +355,8 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
     exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
     made: Any = space[prim.name]
     made.names = space  # `gtape.engine.fast.inlined` reads the steps here
+    if space["mixed"] is not None:
+        space["mixed"].join(made)
 
     def elsewhere(x: Any) -> Any:
         return made(x) if x.__class__ is Tensor else x.applied(prim, (x,), {})
@@ -363,6 +371,8 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
         if wanted is not None and wanted[0] == source:
             space.update(wanted[1])
             space.update({"elsewhere": elsewhere, prim.name: made})
+            if space["mixed"] is not None:
+                space["mixed"].join(made)
             made.names = space
             return
         # Other modules hold this function, so its code stays and forwards every call to the new function.

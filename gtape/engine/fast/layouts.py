@@ -18,7 +18,7 @@ from gtape.engine.call import apply, record_one
 from gtape.engine.fast.source import kernel_for
 from gtape.engine.fast.steps import Seen, narrow_kernel, remember
 from gtape.engine.rules import RuleStep, plan_for, world_for
-from gtape.engine.worlds import NARROW, NUMPY
+from gtape.engine.worlds import NARROW, NUMPY, off_python
 from gtape.recording import record
 from gtape.recording.record import TAPES
 from gtape.tensors.axes import axes_of
@@ -40,7 +40,7 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
     After a swap of a kernel or rule, its attribute ``renew()`` renews the function.
     """
     kernel: Callable[..., Any]
-    plain = keep = reads_y = False
+    plain = keep = reads_y = selects = False
     peek, idle = record.peek, record.idle_stack
     ndarray = np.ndarray
     only = (0,)
@@ -48,9 +48,10 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
     known: dict[Any, Seen] = prim.layouts.setdefault("params", {})
 
     def renew() -> None:
-        nonlocal kernel, plain, keep, reads_y
+        nonlocal kernel, plain, keep, reads_y, selects
         kernel = prim.kernel
-        plain = prim.connected(0) and not prim.selects and prim.outputs == 1
+        plain = prim.connected(0) and prim.outputs == 1 and prim.sparse is None
+        selects = prim.selects
         keep = reads_y = False
         if prim.connected(0):
             plan = plan_for(prim, only, 1)
@@ -105,6 +106,8 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
                 found.meet(s)
             ins, out = (x,) if keep else None, t._value if reads_y else None
             t._record = [next(_count), None, found.steps[0], r, ins, out, s.tapes, None]
+            if selects:
+                s.selects()
             if s.note is not None:
                 s.note(t)
             return t
@@ -122,12 +125,19 @@ def key_of(layout: Any, params: dict[str, Any]) -> Any:
     """A key for a layout and parameters; None if parameters hold more than integers, because 0.0 would find -0.0."""
     for v in params.values():
         if v.__class__ is tuple:
-            for n in v:
-                if n.__class__ is not int:
-                    return None
+            if not _holds_integers(v):
+                return None
         elif v.__class__ is not int and v.__class__ is not bool:
             return None
     return (layout, *params.items())
+
+
+def _holds_integers(items: tuple[Any, ...]) -> bool:
+    """Whether a tuple holds only integers, None, and tuples of these, such as the bounds of slices."""
+    for n in items:
+        if n.__class__ is not int and n is not None and not (n.__class__ is tuple and _holds_integers(n)):
+            return False
+    return True
 
 
 def _is_plain(axis: Any, keepdims: Any) -> bool:
@@ -189,22 +199,33 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
     return along
 
 
+def _beside_floats(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of arrays that also takes Python's floats."""
+    if isinstance(kernel, np.ufunc):
+        return kernel
+    return lambda a, b: kernel(off_python(a), off_python(b))
+
+
 def two_operands(prim: Primitive) -> Callable[..., Any]:
     """The function of a primitive with two arguments and no parameters. The result may have another shape.
 
-    After a swap of a kernel or rule, its attribute ``renew()`` renews the function.
+    After a swap of a kernel or rule, its attribute ``renew()`` renews the function. Its attribute ``join(quick)`` lets
+    `quick` handle variables whose values have the layout of the other operand.
     """
     kernel: Callable[..., Any]
+    same: Callable[..., Any] | None = None
     plans: list[Any] = []
+    selects = False
     peek, idle = record.peek, record.idle_stack
     ndarray = np.ndarray
     real_only = prim.complex is not True
     known: dict[tuple[Any, Any], Seen] = prim.layouts.setdefault("operands", {})
 
     def renew() -> None:
-        nonlocal kernel, plans
+        nonlocal kernel, plans, selects
         kernel = prim.kernel
-        plain = not prim.selects and prim.outputs == 1
+        selects = prim.selects
+        plain = prim.outputs == 1 and prim.sparse is None
         plans = [
             plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
             for active in ((0,), (1,), (0, 1))
@@ -212,20 +233,22 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
 
     def learn(ax: Any, ay: Any, v: Any) -> Seen:
         out = make_layout(v.dtype, v.shape)
-        scalar = ax is FLOAT or ay is FLOAT
         steps: list[Any] = [None, None, None]
-        if out.inexact and not scalar:
+        if out.inexact:
             steps = [None if p is None else RuleStep(prim, p.active, {}, (ax, ay), out) for p in plans]
-        found = Seen(steps, kernel if scalar else kernel_for(prim, (ax, ay), {}), out)
-        if not scalar:
-            remember(known, (ax, ay), found)
-        return found
+        made = kernel_for(prim, (ax, ay), {})
+        if ax is FLOAT or ay is FLOAT:
+            made = _beside_floats(made)
+        return remember(known, (ax, ay), Seen(steps, made, out))  # type: ignore[no-any-return]
 
     def function(x: Any, y: Any, name: str | None = None) -> Any:
-        if x.__class__ is Variable:
-            x = x._as_tensor()
-        if y.__class__ is Variable:
-            y = y._as_tensor()
+        if x.__class__ is Variable or y.__class__ is Variable:
+            if x.__class__ is Variable:
+                x = x._as_tensor()
+            if y.__class__ is Variable:
+                y = y._as_tensor()
+            if same is not None and x.__class__ is Tensor and y.__class__ is Tensor and x._layout is y._layout:
+                return same(x, y)
         if y.__class__ is not Tensor or x.__class__ is not Tensor:
             x, y = operands(x, y)
             if y.__class__ is not Tensor or x.__class__ is not Tensor:
@@ -288,11 +311,18 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         keep = plan.keep
         ins = None if keep is None else (x if keep[0] else None, y if keep[1] else None)
         t._record = [next(_count), None, step, parent, ins, v if plan.reads_y else None, tapes, other]
+        if selects:
+            s.selects()
         if s.note is not None:
             s.note(t)
         return t
 
+    def join(quick: Callable[..., Any]) -> None:
+        nonlocal same
+        same = quick
+
     renew()
     function.__name__ = prim.name
     function.renew = renew  # type: ignore[attr-defined]
+    function.join = join  # type: ignore[attr-defined]
     return function
