@@ -138,7 +138,7 @@ def solve(a: Array, b: Array) -> Array:
     check_square(a)
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ValueError(f"the right-hand side must have shape [..., {a.shape[-1]}, k], not {b.shape}")
-    return _over_columns(_solve, widened(a), widened(b)).astype(b.dtype, copy=False)
+    return _over_columns(_solve, widened(a), widened(b)).astype(np.result_type(a, b), copy=False)
 
 
 def _solve(a: Array, b: Array) -> Array:
@@ -147,7 +147,7 @@ def _solve(a: Array, b: Array) -> Array:
     except np.linalg.LinAlgError:
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a, b = np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(b, batch + b.shape[-2:])
-        out = _one_by_one(np.linalg.solve, a, b, like=b)
+        out = _one_by_one(np.linalg.solve, a, b, like=np.empty(b.shape, np.result_type(a, b)))
     return _known_matrices(a, out)
 
 
@@ -181,7 +181,7 @@ _SMALL = 32  # up to this size rows of all matrices at once are faster than a ca
 
 def _substitute(a: Array, b: Array, lower: bool) -> Array:
     n = a.shape[-1]
-    x = np.empty(b.shape, b.dtype)
+    x = np.empty(b.shape, np.result_type(a, b))
     with np.errstate(all="ignore"):
         for i in range(n) if lower else range(n - 1, -1, -1):
             known = slice(0, i) if lower else slice(i + 1, n)
@@ -213,13 +213,13 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     if units is not None:
         with np.errstate(all="ignore"):
             x = _unscaled(x, units, sizes)
-    return x.astype(b.dtype, copy=False)
+    return x.astype(np.result_type(a, b), copy=False)
 
 
 def _by_lapack(a: Array, b: Array, lower: bool) -> Array:
     from gtape.kernels.scipy_linalg import solve_triangular
 
-    out = np.empty(b.shape, b.dtype)
+    out = np.empty(b.shape, np.result_type(a, b))
     if out.size == 0:
         return out
     singular = (np.diagonal(a, axis1=-2, axis2=-1) == 0).any(axis=-1)

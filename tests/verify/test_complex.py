@@ -116,6 +116,7 @@ V = np.array([0.5 - 1j, -1.25 + 0.5j, 2j, 1.5])
         (lambda a: tf.einsum("ij,kj->ik", a, tf.math.conj(a)), (A,)),
         (tf.linalg.inv, (A,)),
         (lambda a: tf.linalg.solve(a, a[:, :1], adjoint=True), (A,)),
+        (lambda a: tf.math.real(tf.linalg.solve(a, a[:, :1])), (np.array([[3 + 1j, 1j], [0.5, 4 - 2j]]),)),
         (tf.linalg.det, (A,)),
         (lambda z: tf.where([True, False, True, False], z * z, tf.sqrt(z)), (V,)),
         (lambda z: tf.gather(tf.concat([z, z[::-1]], 0), [0, 5, 5]) ** 2, (V,)),
