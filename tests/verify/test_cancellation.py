@@ -436,3 +436,18 @@ def test_the_derivative_of_a_chaotic_program_at_a_moved_input_is_excused(start: 
 
     claim = float(exact(f, start + moves * np.spacing(start))[()])
     assert judge(f, start, claim).ok
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "order", "exact_number"),
+    [
+        (lambda x: tf.math.polygamma(tf.constant(2.0, tf.float64), x), 1.0, 3, 122.08116743813390),
+        (lambda x: x * tf.math.polygamma(tf.constant(1.0, tf.float64), x), 1.3, 2, 0.72440605929769139),
+    ],
+    ids=["alone", "in a product"],
+)
+def test_noise_keeps_orders_whole(f: Any, x: float, order: int, exact_number: float) -> None:
+    assert judge(f, x, np.float64(exact_number), order=order).ok
+    for wrong in (1 + 1e-9, 1 + 1e-3, 2.0, -1.0, np.nan):
+        report = judge(f, x, np.float64(exact_number * wrong), order=order)
+        assert not report.ok and report.verdict in {"rule", "unstable"}, wrong

@@ -110,6 +110,8 @@ class NoiseWorld:
             return self._moved(kept, lambda: spacing(kept, to) / 2)
         if self._stable and prim.rounding.columns:
             args = self._beside(prim, args)
+        if any([i.whole for i in prim.domain.intervals]):  # noqa: C419
+            args = _with_whole(prim, args)
         y = getattr(COMPLEX, prim.name)(*args, **params)
         if isinstance(y, tuple):
             y = tuple([widest(v) for v in y])
@@ -197,6 +199,11 @@ class MovedWorld(NoiseWorld):
 
     def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
         return y
+
+
+def _with_whole(prim: Primitive, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of an op, with whole numbers where only these are allowed: sums of whole numbers are exact."""
+    return tuple([np.rint(a) if prim.domain.interval(k).whole else a for k, a in enumerate(args)])
 
 
 def _sided(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], bound: Any) -> Any:
