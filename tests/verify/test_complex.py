@@ -271,3 +271,16 @@ def test_a_cut_beside_a_cancellation_is_no_false_rule() -> None:
 
     report = check(f, tf.constant([2.0 + 0.0j], tf.complex64))
     assert not any(finding.verdict == "rule" for finding in report.findings)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rounding_of_an_enclosure_is_no_kink(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    a = (draw.normal(size=(2, 2)) + 1j * draw.normal(size=(2, 2)) + 2 * np.eye(2)).astype(np.complex64)
+    w = tf.constant([[1.0, 0.3], [0.2, 0.7]])
+
+    def f(a: Any) -> Any:
+        return tf.reduce_sum(tf.abs(tf.linalg.eigh(a + tf.linalg.adjoint(a))[1]) ** 2 * w)
+
+    report = check(f, a, order=2)
+    assert report.ok and "convention" not in {finding.verdict for finding in report.findings}

@@ -26,6 +26,7 @@ __all__ = ["exact_partials", "flipped_branches", "kinks_met"]
 _STEP = arb(2) ** -160
 _UNBOUNDED = 2.0**100
 _JUMP = 2.0**-80
+_NARROW = 2.0**-150
 _ROUNDINGS = 2.0**-50  # relative distance of two numbers that roundings to float64 may part
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _SUSPECTS = 16  # points tried per op
@@ -94,9 +95,10 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
 def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
     """The finding for an op at a kink or jump in argument `a`; None where the op is smooth."""
     try:
-        value = float(to_float(exact_partials(node, at, (a,))[0])[0])
-        far, _ = _beside(node, at, a, _STEP * arb(2) ** 80)
-        sides, heights = _beside(node, at, a, _STEP)
+        at_point = objects(exact_partials(node, at, (a,))[0]).item()
+        value = float(to_float(objects(at_point)).item())
+        far, _ = _beside(node, at, a, _STEP * arb(2) ** 80, at_point)
+        sides, heights = _beside(node, at, a, _STEP, at_point)
     except ArithmeticError:
         return None
     here = arb(objects(getattr(BALLS, node.name)(*at, **node.params)).item())
@@ -165,12 +167,17 @@ def _without_bound(value: float) -> Finding:
     return Finding("convention", got=value, inside=None, reason=reason)
 
 
-def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], list[Any]]:
-    """Partials by one argument, and values, one step left and right of a point."""
+def _beside(node: Node, at: list[Any], a: int, step: Any, at_point: Any) -> tuple[list[float], list[Any]]:
+    """Partials by one argument, and values, one step left and right of a point.
+
+    A narrow enclosure that meets the enclosure of the partial at the point counts as that partial.
+    """
     slopes, heights, scale = [], [], _scales(at)[a]
     for sign in (-1, 1):
         moved = [x + sign * step * scale if i == a else x for i, x in enumerate(at)]
-        slopes.append(float(to_float(exact_partials(node, moved, (a,))[0])[0]))
+        slope = objects(exact_partials(node, moved, (a,))[0]).item()
+        gap = arb(slope) - arb(at_point)
+        slopes.append(float(to_float(objects(at_point if gap.contains(0) and gap.rad() < _NARROW else slope)).item()))
         heights.append(objects(getattr(BALLS, node.name)(*moved, **node.params)).item())
     return slopes, heights
 
