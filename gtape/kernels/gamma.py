@@ -8,7 +8,7 @@ Maclaurin's formula (DLMF 25.11.7).
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import factorial
 from typing import Any
 
@@ -28,7 +28,8 @@ from gtape.kernels.pair_functions import (
     turn_of_pi,
     turned,
 )
-from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product, two_sum
+from gtape.kernels.pairs import Pair, Quick, multiply_pairs, nearest, two_product, two_sum
+from gtape.kernels.pieces import Pieces, joined
 from gtape.kernels.polynomials import slope, times
 from gtape.kernels.special_tables import EULER, LN2, PI, by_regions, flat_float64
 
@@ -38,6 +39,8 @@ _LOG_PI = Fraction(
     "1.14472988584940017414342735135305871164729481291531157151362307147213776988482607978362327027548970770200982"
 )
 _TINY, _HUGE = 1e-30, 1e20  # outside of these the first term of a series is the sum
+_RANGE = -20, 20  # the octaves with polynomials
+_LEAST, _MOST = 2.0**-20, 2.0**20
 
 
 def _where(mask: Any, a: Pair, b: Pair) -> Pair:
@@ -100,10 +103,14 @@ def _cotangent_polynomial(n: int) -> tuple[int, ...]:
 def _slope_of_negative(x: Any, n: int) -> Any:
     """The n-th derivative for x < 0, by reflection: (-1)^n psi_n(1 - x) - pi^(n+1) cot_n(pi x)."""
     mirrored = slope_of_positive(two_sum(1.0, -x), n)
+    return nearest(difference(mirrored if n % 2 == 0 else (-mirrored[0], -mirrored[1]), _cotangent(x, n)))
+
+
+def _cotangent(x: Any, n: int) -> Pair:
+    """The n-th derivative of pi cot(pi x) by x."""
     sine, cosine = turned(*turn_of_pi(x))
     cot = horner_pair([exact(c) for c in _cotangent_polynomial(n)], over(cosine, sine))
-    part = multiply_pairs(exact(PI ** (n + 1)), cot)
-    return nearest(difference(mirrored if n % 2 == 0 else (-mirrored[0], -mirrored[1]), part))
+    return multiply_pairs(exact(PI ** (n + 1)), cot)
 
 
 def _one_term(x: Any, n: int) -> Any:
@@ -123,7 +130,70 @@ def _huge_slope(x: Any, n: int) -> Any:
     return value
 
 
-@flat_float64
+_ROOT = Fraction("1.4616321449683623412626595423257213284681962040064462951295984085987864403538018")  # of digamma
+
+
+def _beside_root(x: Any) -> Any:
+    """Where the polynomials of digamma are divided by x minus its root, because the quotient has no root."""
+    return (x >= 1.0) & (x < 2.0)
+
+
+@lru_cache(maxsize=32)
+def _slope_pieces(n: int) -> Pieces:
+    def pair(x: Any) -> Pair:
+        value = slope_of_positive((x, 0.0 * x), n)
+        if n == 0 and _beside_root(x).all():  # all numbers are in one octave
+            return over(value, difference((x, 0.0 * x), exact(_ROOT)))
+        return value
+
+    return Pieces(pair, *_RANGE)
+
+
+def _slope_terms(x: Any, n: int) -> tuple[Any, Any]:
+    """The n-th derivative of digamma within _RANGE, and the size of its largest term."""
+    value, size = _slope_pieces(n).terms(x)
+    if n == 0:
+        high, low = exact(_ROOT)
+        value = value * np.where(_beside_root(x), (x - high) - low, 1.0)
+        size = np.where(_beside_root(x), 0.0, size)
+    return value, size
+
+
+@lru_cache(maxsize=32)
+def _cotangent_pieces(n: int) -> Pieces:
+    """The n-th derivative of pi cot(pi r) by r. The number 1/2 needs an interval, too."""
+    return Pieces(lambda v: _cotangent(v, n), _RANGE[0], 0)
+
+
+def _quick_slope(x: Any, least: float, *, n: int) -> Quick | None:
+    if n > PAIRED:
+        return None
+
+    def negative(v: Any) -> Quick:
+        r = v - np.rint(v)
+        mirrored, size = _slope_terms(1.0 - v, n)
+        if n == 0:
+            size = np.maximum(size, 1.0)  # because 1 - v is rounded
+        part, part_size = _cotangent_pieces(n).terms(np.abs(r))
+        value = (mirrored if n % 2 == 0 else -mirrored) - np.where((r < 0) & (n % 2 == 0), -part, part)
+        size = np.maximum.reduce([np.abs(mirrored), size, np.abs(part), part_size])
+        return value, np.abs(value) >= least * size
+
+    def positive(v: Any) -> Quick:
+        value, size = _slope_terms(v, n)
+        return value, np.abs(value) >= least * size
+
+    ways = [((x >= _LEAST) & (x < _MOST), positive), ((x < 0) & (x > -_MOST), negative)]
+    if n == 0:
+        ways.append(((x >= _MOST) & (x < np.inf), _digamma_far))
+    return joined(x, *ways)
+
+
+def _digamma_far(x: Any) -> Quick:
+    return np.log(x) - (0.5 + 1.0 / 12.0 / x) / x, True
+
+
+@partial(flat_float64, quick=_quick_slope)
 def digamma_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of digamma."""
     if n > PAIRED:
@@ -197,7 +267,7 @@ def _exp_of(log_factor: Pair, s: Any, q: Any, low: Any = 0.0) -> tuple[Any, Any]
 def polygamma(a: Any, x: Any) -> Any:
     """The a-th derivative of digamma at x for integers a >= 0; NaN for other a."""
     dtype = np.result_type(a, x)
-    a, x = broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    a, x = broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, dtype))
     out = np.full(x.shape, np.nan)
     for order in np.unique(a):
         if order >= 0 and order == np.floor(order) and np.isfinite(order):
@@ -205,7 +275,7 @@ def polygamma(a: Any, x: Any) -> Any:
             if order <= 1e6:
                 out[here] = digamma_derivative(x[here], n=int(order))
             else:
-                out[here] = _of_finite(lambda v, n=float(order): _high_slope_beyond(v, n), x[here])
+                out[here] = _of_finite(lambda v, n=float(order): _high_slope_beyond(v, n), x[here].astype(np.float64))
     return out.astype(dtype)[()]
 
 
@@ -284,13 +354,67 @@ def _beside(t: Any, centre: int) -> Any:
 
 
 def _lgamma_negative(x: Any) -> Any:
+    return nearest(difference(_reflected(x), lgamma_pair(two_sum(1.0, -x))))
+
+
+def _reflected(x: Any) -> Pair:
+    """log(pi / abs(sin(pi x)))."""
     sine, _ = turned(*turn_of_pi(x))
     sine = sine[0] * np.sign(sine[0]), sine[1] * np.sign(sine[0])
     log = sum_pair(log_exact(sine[0]), _log1p_small(sine[1] / sine[0]))
-    return nearest(difference(difference(exact(_LOG_PI), log), lgamma_pair(two_sum(1.0, -x))))
+    return difference(exact(_LOG_PI), log)
 
 
-@flat_float64
+def _among_roots(x: Any) -> Any:
+    """Where the polynomials of lgamma are divided by (x - 1)(x - 2), because the quotient has no roots."""
+    return (x >= 0.5) & (x < 4.0)
+
+
+@lru_cache(maxsize=1)
+def _lgamma_pieces() -> Pieces:
+    def pair(x: Any) -> Pair:
+        if not _among_roots(x).all():  # all numbers are in one octave
+            return lgamma_pair((x, 0.0 * x))
+        one, two = np.abs(x - 1.0) < 0.25, np.abs(x - 2.0) < 0.25
+        # The quotient is lgamma/t for t = x - 1 or x - 2, divided by the other factor.
+        value = over(lgamma_pair((x, 0.0 * x)), multiply_pairs(two_sum(x, -1.0), two_sum(x, -2.0)))
+        for centre, here, other in ((1, one, two_sum(x, -2.0)), (2, two, two_sum(x, -1.0))):
+            t = np.where(here, x - centre, 0.25)
+            value = _where(here, over(horner_pair(_about(centre), (t, 0.0 * t)), other), value)
+        return value
+
+    return Pieces(pair, *_RANGE)
+
+
+@lru_cache(maxsize=1)
+def _reflection_pieces() -> Pieces:
+    """`_reflected`. The number 1/2 needs an interval, too."""
+    return Pieces(_reflected, _RANGE[0], 0)
+
+
+def _quick_lgamma(x: Any, least: float) -> Quick | None:
+    def positive(v: Any) -> Any:
+        return _lgamma_pieces().terms(v)[0] * np.where(_among_roots(v), (v - 1.0) * (v - 2.0), 1.0)
+
+    def negative(v: Any) -> Quick:
+        part, mirrored = _reflection_pieces().terms(np.abs(v - np.rint(v)))[0], positive(1.0 - v)
+        value = part - mirrored
+        return value, np.abs(value) >= 1.4 * least * np.maximum(part, np.abs(mirrored))  # products err more
+
+    return joined(
+        x,
+        ((x >= _LEAST) & (x < _MOST), lambda v: (positive(v), True)),
+        ((x < 0) & (x > -_MOST), negative),
+        ((x >= _MOST) & (x < 1e300), _lgamma_far),
+    )
+
+
+def _lgamma_far(x: Any) -> Quick:
+    log = np.log(x)
+    return x * (log - 1.0) + (float((_LOG_PI + LN2) / 2) - 0.5 * log + 1.0 / 12.0 / x), True
+
+
+@partial(flat_float64, quick=_quick_lgamma)
 def lgamma(x: Any) -> Any:
     """log(abs(gamma(x)))."""
     whole = (x <= 0) & (np.rint(x) == x)

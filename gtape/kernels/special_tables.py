@@ -19,7 +19,7 @@ import numpy as np
 
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import exact, exp_parts, horner_pair, over, sum_pair
-from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+from gtape.kernels.pairs import Pair, Quick, mended, multiply_pairs, two_product, two_sum
 
 BITS = 400
 ONE = 1 << BITS
@@ -42,17 +42,31 @@ def fixed(x: Fraction | int) -> int:
     return (int(x.numerator) << BITS) // int(x.denominator)
 
 
-def flat_float64(core: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn a function of flat float64 arrays into a kernel of one argument that rounds once to narrower dtypes."""
+# The least share of its largest term that a sum in float64 may be, so that the sum has enough digits.
+_SHARE, _NARROW_SHARE = 0.5, 2.0**-18  # for float64, and for narrower dtypes
+
+
+def flat_float64(core: Callable[..., Any], quick: Callable[..., Quick | None] | None = None) -> Callable[..., Any]:
+    """Turn a function of flat float64 arrays into a kernel of one argument that rounds once to narrower dtypes.
+
+    ``quick(x, least, **params)`` is a fast formula for `mended`, which is wrong where a sum is less than `least` of its
+    largest term.
+    """
 
     def kernel(x: Any, **params: Any) -> Any:
         x = np.asarray(x)
         with np.errstate(all="ignore"):
-            out = core(x.astype(np.float64).ravel(), **params).reshape(x.shape).astype(x.dtype)
+            flat = x.astype(np.float64).ravel()
+            if quick is None:
+                out = core(flat, **params)
+            else:
+                least = _SHARE if x.dtype == np.float64 else _NARROW_SHARE
+                out = mended(core, lambda v, **given: quick(v, least, **given), flat, **params)
+            out = out.reshape(x.shape).astype(x.dtype)
         return out[()]
 
     kernel.__name__, kernel.__doc__, kernel.__module__ = core.__name__, core.__doc__, core.__module__
-    kernel.__wrapped__ = core  # type: ignore[attr-defined]
+    kernel.__wrapped__, kernel.quick = core, quick  # type: ignore[attr-defined]
     return kernel
 
 

@@ -1,0 +1,87 @@
+"""Promises of the quick formulas of special functions: the digits, bits and limits of the slow formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gtape.kernels import gamma
+from gtape.kernels.pieces import Pieces
+
+# kernel, parameters, octaves of positive numbers, and whether negative numbers are arguments, too
+CASES: list[tuple[Any, dict[str, int], tuple[float, float], bool]] = [
+    (gamma.lgamma, {}, (-25.0, 120.0), True),
+    *[(gamma.digamma_derivative, {"n": n}, (-25.0, 60.0), True) for n in (0, 1, 2, 3, 8)],
+]
+IDS = ["-".join([kernel.__name__, *map(str, params.values())]) for kernel, params, _, _ in CASES]
+of_each_kernel = pytest.mark.parametrize("case", CASES, ids=IDS)
+
+
+def numbers(case: Any, count: int) -> Any:
+    """Numbers with uniform exponents, and round numbers."""
+    _, _, (low, high), signed = case
+    rng = np.random.default_rng(7)
+    x = np.concatenate([2.0 ** rng.uniform(low, high, count), 2.0 ** rng.uniform(max(low, -4), min(high, 5), count)])
+    grid = np.arange(1, 41) / 8
+    x = np.concatenate([x, grid[(grid >= 2.0**low) & (grid < 2.0**high)]])
+    return np.concatenate([x, -x]) if signed else x
+
+
+@of_each_kernel
+def test_quick_formulas_have_the_digits_of_the_slow_ones(case: Any) -> None:
+    kernel, params, _, _ = case
+    x = numbers(case, 400)
+    with np.errstate(all="ignore"):
+        slow = kernel.__wrapped__(x, **params)
+        got = kernel(x, **params)
+        same = (got == slow) | (np.isnan(got) & np.isnan(slow))
+        off = np.where(same, 0.0, np.abs(got - slow) / np.spacing(np.abs(slow)))
+    assert off.max() <= 3.5, x[off.argmax()]
+
+
+@of_each_kernel
+def test_quick_formulas_round_narrow_results_once(case: Any) -> None:
+    kernel, params, _, _ = case
+    x = numbers(case, 200).astype(np.float32)
+    with np.errstate(all="ignore"):
+        slow = kernel.__wrapped__(x.astype(np.float64), **params)
+        off = np.abs(kernel(x, **params) - slow) / np.spacing(np.abs(slow.astype(np.float32)))
+    assert np.nanmax(np.where(np.isfinite(slow), off, 0.0)) <= 0.51
+
+
+@of_each_kernel
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_bits_of_an_element_do_not_depend_on_other_elements(case: Any, dtype: str) -> None:
+    kernel, params, _, _ = case
+    x = numbers(case, 60).astype(dtype)
+    whole = kernel(x, **params)
+    np.testing.assert_array_equal([kernel(v, **params) for v in x], whole)
+    np.testing.assert_array_equal(kernel(np.repeat(x, 2)[::2], **params), whole)
+    np.testing.assert_array_equal(kernel(x[::-1], **params)[::-1], whole)
+
+
+@of_each_kernel
+def test_ordinary_numbers_seldom_need_the_slow_formula(case: Any) -> None:
+    kernel, params, (low, high), signed = case
+    x = 2.0 ** np.random.default_rng(3).uniform(max(low, -6), min(high, 5), 200)
+    for sign in (1.0, -1.0) if signed else (1.0,):
+        for least, share in ((0.5, 0.6 if sign < 0 else 0.95), (2.0**-18, 0.95)):
+            with np.errstate(all="ignore"):
+                _, right = kernel.quick(sign * x, least, **params)
+            assert np.mean(np.broadcast_to(right, x.shape)) >= share
+
+
+def test_a_function_that_varies_too_fast_for_polynomials_has_none() -> None:
+    made = Pieces(lambda x: (np.sin(100.0 * x), 0.0 * x), 0, 3)
+    _, right = made(np.linspace(1.0, 7.9, 50), 0.0)
+    assert not right.any()
+
+
+def test_polynomials_end_at_the_ends_of_their_range() -> None:
+    made = Pieces(lambda x: (1.0 / x, 0.0 * x), 0, 3)
+    x = np.array([0.0, -1.0, np.nextafter(1.0, 0.0), 1.0, np.nextafter(8.0, 0.0), 8.0, np.inf, -np.inf, np.nan])
+    for some in (x, x[:4], x[4:]):
+        _, right = made(some, 0.0)
+        np.testing.assert_array_equal(right, (some >= 1) & (some < 8))
