@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gtape.kernels import error_functions as erf
 from gtape.kernels import gamma
 from gtape.kernels.pieces import Pieces
 
 # kernel, parameters, octaves of positive numbers, and whether negative numbers are arguments, too
 CASES: list[tuple[Any, dict[str, int], tuple[float, float], bool]] = [
     (gamma.lgamma, {}, (-25.0, 120.0), True),
+    (erf.erfinv, {}, (-60.0, 0.0), True),
+    (erf.erfcinv, {}, (-170.0, 1.0), False),
+    (erf.ndtri, {}, (-170.0, 0.0), False),
+    *[(erf.erfinv_derivative, {"n": n}, (-30.0, 0.0), True) for n in (1, 2, 5)],
+    *[(erf.erfcinv_derivative, {"n": n}, (-100.0, 1.0), False) for n in (1, 2)],
+    *[(erf.ndtri_derivative, {"n": n}, (-100.0, 0.0), False) for n in (1, 2)],
     *[(gamma.digamma_derivative, {"n": n}, (-25.0, 60.0), True) for n in (0, 1, 2, 3, 8)],
 ]
 IDS = ["-".join([kernel.__name__, *map(str, params.values())]) for kernel, params, _, _ in CASES]

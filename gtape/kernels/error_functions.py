@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import factorial, ldexp
 from typing import Any
 
 import numpy as np
 
 from gtape.kernels.pair_functions import difference, exact, exp_parts, horner_pair, over, sum_pair
-from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product, two_sum
+from gtape.kernels.pairs import Pair, Quick, multiply_pairs, nearest, two_product, two_sum
+from gtape.kernels.pieces import Pieces, joined
 from gtape.kernels.special_tables import Table, by_regions, decaying_sum, flat_float64
 
 ROOT_PI = Fraction(
@@ -29,11 +31,7 @@ _MIDDLE = 0.5  # for a smaller abs(erf) the equation is solved for y, otherwise 
 @lru_cache(maxsize=1)
 def erf_series() -> list[Pair]:
     """erf(y)/y in powers of y², with enough terms for abs(y) < 0.5."""
-    out, factorial = [], 1
-    for k in range(22):
-        factorial *= max(k, 1)
-        out.append(exact(2 * Fraction((-1) ** k, factorial * (2 * k + 1)) / ROOT_PI))
-    return out
+    return [exact(2 * Fraction((-1) ** k, factorial(k) * (2 * k + 1)) / ROOT_PI) for k in range(22)]
 
 
 def _middle(x: Any) -> Pair:
@@ -123,8 +121,8 @@ def _polynomial(n: int, c: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _derivative(y: Pair, n: int, c: int, slope: Pair) -> Any:
-    """P(y) slope^n exp(n c y²/2)."""
+def _derivative_parts(y: Pair, n: int, c: int, slope: Pair) -> tuple[Pair, Any]:
+    """P(y) slope^n exp(n c y²/2) as a pair and a power of 2."""
     square = multiply_pairs(y, y)
     half = n * c / 2.0
     p, e = two_product(square[0], half)
@@ -134,7 +132,12 @@ def _derivative(y: Pair, n: int, c: int, slope: Pair) -> Any:
     value = multiply_pairs(horner_pair(row, y), factor)
     for _ in range(n):
         value = multiply_pairs(value, slope)
-    return np.ldexp(value[0] + value[1], k)
+    return value, k
+
+
+def _derivative(y: Pair, n: int, c: int, slope: Pair) -> Any:
+    value, k = _derivative_parts(y, n, c, slope)
+    return np.ldexp(nearest(value), k)
 
 
 def _erfinv_pair(x: Any) -> Pair:
@@ -167,6 +170,83 @@ def _quantile_pair(p: Any) -> Pair:
     return sign * np.where(small, outer[0], inner[0]), sign * np.where(small, outer[1], inner[1])
 
 
+# quick formulas -------------------------------------------------------------------------------------------------------
+
+_LEAST, _DEEPEST = -10, -150  # the octaves of the first polynomials, from 0 and from the ends of the domain
+_MOST_ORDERS = 6
+
+
+def _scaled_pair(y: Pair, n: int, normal: bool) -> Pair:
+    """The n-th derivative of erfinv where erfinv is y, for the quantile times sqrt(2) 2^n."""
+    value, k = (y, 0) if n == 0 else _derivative_parts(y, n, 2, exact(ROOT_PI / 2))
+    if normal:
+        value = multiply_pairs(value, exact(2**n * ROOT_TAU / ROOT_PI))
+    return np.ldexp(value[0], k), np.ldexp(value[1], k)
+
+
+@lru_cache(maxsize=32)
+def _inner_pieces(n: int, normal: bool) -> Pieces:
+    """The polynomials of abs(x). The number 1/2 needs an interval, too."""
+    return Pieces(lambda a: _scaled_pair(_erfinv_pair(a), n, normal), _LEAST, 0)
+
+
+@lru_cache(maxsize=32)
+def _outer_pieces(n: int, normal: bool) -> Pieces:
+    """The polynomials of 1 - abs(x)."""
+    return Pieces(lambda p: _scaled_pair(_tail(p), n, normal), _DEEPEST, -1)
+
+
+@lru_cache(maxsize=32)
+def _series(n: int, normal: bool) -> tuple[Pair, tuple[float, ...]]:
+    """The power series at 0 (divided by x for even n) in powers of x²: its first coefficient and three others."""
+    row = []
+    for m in range(n + 1 - n % 2, n + 8 - n % 2, 2):
+        c = _polynomial(m, 2)[0] * (ROOT_PI / 2) ** m / factorial(m - n)
+        row.append(c * 2**n * ROOT_TAU / ROOT_PI if normal else c)
+    return exact(row[0]), tuple(map(float, row[1:]))
+
+
+def _by_series(x: Any, n: int, normal: bool) -> Quick:
+    (high, low), others = _series(n, normal)
+    square = x * x
+    rest: Any = 0.0
+    for c in others[::-1]:
+        rest = (rest + c) * square
+    rest = rest + low
+    return (x * high + x * rest if n % 2 == 0 else high + rest), True
+
+
+def _quick(x: Any, tail: Any, least: float, n: int, normal: bool = False) -> Quick | None:
+    """The n-th derivative of erfinv at x, given 1 - abs(x) as `tail` where this is below 1/2."""
+    if n > _MOST_ORDERS:
+        return None
+    a = np.abs(x)
+    # Each region takes the indices of its numbers.
+    found = joined(
+        np.arange(x.size),
+        (a < ldexp(1.0, _LEAST), lambda i: _by_series(a[i], n, normal)),
+        ((a >= ldexp(1.0, _LEAST)) & (a <= _MIDDLE), lambda i: _inner_pieces(n, normal)(a[i], least)),
+        ((a > _MIDDLE) & (tail < _MIDDLE), lambda i: _outer_pieces(n, normal)(tail[i], least)),
+    )
+    return None if found is None else (np.copysign(found[0], x) if n % 2 == 0 else found[0], found[1])
+
+
+def _quick_erfinv(x: Any, least: float, *, n: int = 0) -> Quick | None:
+    return _quick(x, 1.0 - np.abs(x), least, n)
+
+
+def _quick_erfcinv(x: Any, least: float, *, n: int = 0) -> Quick | None:
+    found = _quick(1.0 - x, np.minimum(x, 2.0 - x), least, n)
+    return found if found is None or n % 2 == 0 else (-found[0], found[1])
+
+
+def _quick_ndtri(x: Any, least: float, *, n: int = 0) -> Quick | None:
+    return _quick(2.0 * (x - 0.5), 2.0 * np.minimum(x, 1.0 - x), least, n, normal=True)
+
+
+# kernels --------------------------------------------------------------------------------------------------------------
+
+
 def _on(lo: float, hi: float, x: Any, inside: Callable[[Any], Any], at_lo: float, at_hi: float) -> Any:
     return by_regions(
         x,
@@ -176,13 +256,13 @@ def _on(lo: float, hi: float, x: Any, inside: Callable[[Any], Any], at_lo: float
     )
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_erfinv)
 def erfinv(x: Any) -> Any:
     """The inverse of erf, for -1 <= x <= 1."""
     return _on(-1.0, 1.0, x, lambda v: np.where(v == 0, v, nearest(_erfinv_pair(v))), -np.inf, np.inf)
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_erfinv)
 def erfinv_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of erfinv, n > 0."""
     slope = exact(ROOT_PI / 2)
@@ -190,13 +270,13 @@ def erfinv_derivative(x: Any, *, n: int) -> Any:
     return _on(-1.0, 1.0, x, lambda v: _derivative(_erfinv_pair(v), n, 2, slope), low, np.inf)
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_erfcinv)
 def erfcinv(x: Any) -> Any:
     """The inverse of erfc, for 0 <= x <= 2."""
     return _on(0.0, 2.0, x, lambda v: nearest(_erfcinv_pair(v)), np.inf, -np.inf)
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_erfcinv)
 def erfcinv_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of erfcinv, n > 0."""
     slope = exact(-ROOT_PI / 2)
@@ -209,13 +289,13 @@ def _quantile(p: Any) -> Pair:
     return multiply_pairs(y, exact(-ROOT_TAU / ROOT_PI))
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_ndtri)
 def ndtri(x: Any) -> Any:
     """The quantile of the normal distribution, for 0 <= x <= 1."""
     return _on(0.0, 1.0, x, lambda v: nearest(_quantile(v)), -np.inf, np.inf)
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_ndtri)
 def ndtri_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of ndtri, n > 0."""
     slope = exact(ROOT_TAU)
