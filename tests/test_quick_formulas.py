@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gtape.kernels import bessel, gamma
 from gtape.kernels import error_functions as erf
-from gtape.kernels import gamma
 from gtape.kernels.pieces import Pieces
 
 # kernel, parameters, octaves of positive numbers, and whether negative numbers are arguments, too
@@ -20,6 +20,12 @@ CASES: list[tuple[Any, dict[str, int], tuple[float, float], bool]] = [
     *[(erf.erfinv_derivative, {"n": n}, (-30.0, 0.0), True) for n in (1, 2, 5)],
     *[(erf.erfcinv_derivative, {"n": n}, (-100.0, 1.0), False) for n in (1, 2)],
     *[(erf.ndtri_derivative, {"n": n}, (-100.0, 0.0), False) for n in (1, 2)],
+    *[(bessel.bessel_j_derivative, {"n": n}, (-30.0, 6.0), True) for n in (0, 1, 2)],
+    *[(bessel.bessel_i_derivative, {"n": n}, (-30.0, 9.4), True) for n in (0, 1, 2)],
+    *[(bessel.bessel_ie_derivative, {"m": m, "n": n}, (-30.0, 30.0), True) for m in (0, 1) for n in (0, 1, 2)],
+    *[(bessel.bessel_y_derivative, {"n": n}, (-25.0, 6.0), False) for n in (0, 1, 2)],
+    *[(bessel.bessel_k_derivative, {"n": n}, (-25.0, 9.4), False) for n in (0, 1, 2)],
+    *[(bessel.bessel_ke_derivative, {"m": m, "n": n}, (-25.0, 30.0), False) for m in (0, 1) for n in (0, 1, 2)],
     *[(gamma.digamma_derivative, {"n": n}, (-25.0, 60.0), True) for n in (0, 1, 2, 3, 8)],
 ]
 IDS = ["-".join([kernel.__name__, *map(str, params.values())]) for kernel, params, _, _ in CASES]

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import factorial
 from typing import Any
 
 import numpy as np
 
 from gtape.kernels.pair_functions import difference, exact, horner_pair, over, sum_pair, turn_and_rest, turned
-from gtape.kernels.pairs import Pair, multiply_pairs, nearest, sqrt_pair, two_product
+from gtape.kernels.pairs import Pair, Quick, multiply_pairs, nearest, sqrt_pair, two_product
+from gtape.kernels.pieces import Pieces, joined
 from gtape.kernels.special_tables import (
     EULER,
     LN2,
@@ -200,6 +201,97 @@ def _far(x: Any, n: int, kind: str, weights: tuple[int, ...] = (1,)) -> Any:
     return scaled_exp(made.rate * x, value) if made.rate else value
 
 
+# quick formulas ------------------------------------------------------------------------------------------------------
+
+_LEAST, _MOST = -20, 20  # the octaves of polynomials
+
+
+@lru_cache(maxsize=64)
+def _far_pieces(n: int, kind: str, weights: tuple[int, ...]) -> Pieces:
+    """The polynomials of `_far` without its exponential, from _FAR on."""
+
+    def pair(x: Any) -> Pair:
+        made = _decaying(kind)
+        total, skip = decaying_sum(made.combined(n, weights), x, _FAR)
+        root = sqrt_pair(multiply_pairs(exact(2 * PI if kind in ("i", "ie") else 2 / PI), (x, 0.0 * x)))
+        value = over(total, root)
+        for _ in range(skip):
+            value = over(value, (x, 0.0 * x))
+        return value
+
+    return Pieces(pair, 4, _MOST)
+
+
+def _quick_far(x: Any, least: float, n: int, kind: str, weights: tuple[int, ...] = (1,)) -> Quick:
+    value, right = _far_pieces(n, kind, weights)(x, least)
+    rate = _decaying(kind).rate
+    return (value * np.exp(rate * x), right & (x < 700.0)) if rate else (value, right)
+
+
+@lru_cache(maxsize=64)
+def _near_pieces(kind: str, m: int, n: int) -> Pieces:
+    """The polynomials of Y0, K0 or exp(x) K_m for x < 1/2."""
+    if kind == "ke":
+        return Pieces(lambda v: _small_ke_pair(v, m, n), _LEAST, -1)
+    return Pieces(lambda v: _near(1 if kind == "k" else -1).derivative(v, n), _LEAST, -1)
+
+
+def _signed(found: Quick | None, x: Any, odd: int) -> Quick | None:
+    return found if found is None else (found[0] * _odd_sign(x, odd), found[1])
+
+
+def _quick_j(x: Any, least: float, *, n: int) -> Quick | None:
+    a = np.abs(x)
+    return _signed(joined(a, (a < _FAR_WAVES, lambda v: _j_table().quick(v, least, n))), x, n)
+
+
+def _quick_i(x: Any, least: float, *, n: int) -> Quick | None:
+    a = np.abs(x)
+    found = joined(
+        a,
+        (a < _FAR, lambda v: _i_table().quick(v, least, n)),
+        (a >= _FAR, lambda v: _quick_far(v, least, n, "i")),
+    )
+    return _signed(found, x, n)
+
+
+def _quick_ie(x: Any, least: float, *, m: int, n: int) -> Quick | None:
+    a, weights = np.abs(x), (1, 1) if m else (1,)
+    found = joined(
+        a,
+        ((a < _FAR) & (a > 0), lambda v: _ie_table().quick(v, least, n, weights)),
+        (a >= _FAR, lambda v: _quick_far(v, least, n, "ie", weights)),
+    )
+    return _signed(found, x, m + n)
+
+
+def _quick_y(x: Any, least: float, *, n: int) -> Quick | None:
+    return joined(
+        x,
+        ((x > 0) & (x < 0.5), lambda v: _near_pieces("y", 0, n)(v, least)),
+        ((x >= 0.5) & (x < _FAR_WAVES), lambda v: _y_table().quick(v, least, n)),
+    )
+
+
+def _quick_k(x: Any, least: float, *, n: int) -> Quick | None:
+    return joined(
+        x,
+        ((x > 0) & (x < 0.5), lambda v: _near_pieces("k", 0, n)(v, least)),
+        ((x >= 0.5) & (x < _FAR), lambda v: _k_table().quick(v, least, n)),
+        (x >= _FAR, lambda v: _quick_far(v, least, n, "k")),
+    )
+
+
+def _quick_ke(x: Any, least: float, *, m: int, n: int) -> Quick | None:
+    weights = (1, -1) if m else (1,)
+    return joined(
+        x,
+        ((x > 0) & (x < 0.5), lambda v: _near_pieces("ke", m, n)(v, least)),
+        ((x >= 0.5) & (x < _FAR), lambda v: _ke_table().quick(v, least, n, weights)),
+        (x >= _FAR, lambda v: _quick_far(v, least, n, "ke", weights)),
+    )
+
+
 # kernels -------------------------------------------------------------------------------------------------------------
 
 
@@ -207,7 +299,7 @@ def _odd_sign(x: Any, odd: int) -> Any:
     return np.where(np.signbit(x), -1.0, 1.0) if odd % 2 else 1.0
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_j)
 def bessel_j_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of J0."""
     a = np.abs(x)
@@ -219,7 +311,7 @@ def bessel_j_derivative(x: Any, *, n: int) -> Any:
     return value * _odd_sign(x, n)
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_i)
 def bessel_i_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of I0."""
     a = np.abs(x)
@@ -239,7 +331,7 @@ def _ie(a: Any, n: int, weights: tuple[int, ...]) -> Any:
     )
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_ie)
 def bessel_ie_derivative(x: Any, *, m: int, n: int) -> Any:
     """The n-th derivative of exp(-|x|) I_m(x), m = 0 or 1. At 0 the result is 0 if the sides differ."""
     value = _ie(np.abs(x), n, (1, 1) if m else (1,))
@@ -251,7 +343,7 @@ def _at_zero(n: int) -> Callable[[Any], Any]:
     return lambda v: np.full_like(v, np.inf if n % 2 == 0 else -np.inf)
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_y)
 def bessel_y_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of Y0, for x > 0."""
     return by_regions(
@@ -264,7 +356,7 @@ def bessel_y_derivative(x: Any, *, n: int) -> Any:
     )
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_k)
 def bessel_k_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of K0, for x > 0."""
     return by_regions(
@@ -277,7 +369,7 @@ def bessel_k_derivative(x: Any, *, n: int) -> Any:
     )
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_ke)
 def bessel_ke_derivative(x: Any, *, m: int, n: int) -> Any:
     """The n-th derivative of exp(x) K_m(x), m = 0 or 1, for x > 0."""
     weights = (1, -1) if m else (1,)
@@ -298,13 +390,17 @@ def _near_scaled() -> LogSeries:
     return LogSeries(near.scale, near.constant, _exp_times(list(near.a.exact), 1), _exp_times(list(near.b.exact), 1))
 
 
-def _small_ke(x: Any, m: int, n: int) -> Any:
+def _small_ke_pair(x: Any, m: int, n: int) -> Pair:
     near = _near_scaled()
+    return difference(near.derivative(x, n), near.derivative(x, n + 1)) if m else near.derivative(x, n)
+
+
+def _small_ke(x: Any, m: int, n: int) -> Any:
     if m == 0:
-        return nearest(near.derivative(x, n))
+        return nearest(_small_ke_pair(x, m, n))
     tiny = x < 1e-30  # only 1/x counts, because the two derivatives may both overflow
     safe = np.where(tiny, 1.0, x)
-    value = nearest(difference(near.derivative(safe, n), near.derivative(safe, n + 1)))
+    value = nearest(_small_ke_pair(safe, m, n))
     far = np.full_like(x, float((-1) ** n * factorial(n)))
     for _ in range(n + 1):
         far = far / x

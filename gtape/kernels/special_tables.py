@@ -287,6 +287,41 @@ class Table:
             out = np.where(tiny, plain, out[0]), np.where(tiny, 0.0, out[1])
         return out
 
+    def quick(self, x: Any, least: float, n: int, weights: tuple[int, ...] = (1,)) -> Quick:
+        """`derivative` as floats. One term is a pair; three terms are pairs where the others are too large."""
+        high, low, _ = self.coefficients(n, weights)
+        at = np.searchsorted(self.edges, x)
+        t = x - self.places[at]
+        rows = high.take(at, axis=1)
+        rest = _horner(rows[1:], t) * t + low[0].take(at)
+        value = rows[0] + rest
+        rest = np.where(rows[0] == 0, 0.0, rest)
+        right = np.abs(value) >= least * np.maximum(np.abs(rows[0]), 6.0 * np.abs(rest))
+        if len(high) > _PAIRED and not right.all():
+            few = ~right
+            rows, t, at = rows[:, few], t[few], at[few]
+            sum_ = _horner(rows[_PAIRED:], t) * t, 0.0 * t
+            for k in range(_PAIRED - 1, -1, -1):
+                sum_ = sum_pair(sum_, (rows[k], low[k].take(at)))
+                if k:
+                    p, e = two_product(sum_[0], t)
+                    sum_ = p, e + sum_[1] * t
+            value[few] = sum_[0] + sum_[1]
+            right[few] = np.abs(value[few]) >= 2.0**-4 * least * np.abs(rows[0])
+        return value, right
+
+
+def _horner(rows: Any, t: Any) -> Any:
+    """The value of a polynomial, lowest coefficient first; 0 without coefficients."""
+    value = 0.0 * t
+    for c in rows[::-1]:
+        value *= t
+        value += c
+    return value
+
+
+_PAIRED = 3  # the terms of `Table.quick` that are pairs beside roots
+
 
 def _pair(value: int) -> tuple[float, float]:
     """A fixed-point number as two floats: the nearest float, and the nearest float of the rest."""
