@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gtape.kernels import bessel, gamma
+from gtape.kernels import bessel, gamma, integrals
 from gtape.kernels import error_functions as erf
 from gtape.kernels.pieces import Pieces
 
@@ -26,6 +26,13 @@ CASES: list[tuple[Any, dict[str, int], tuple[float, float], bool]] = [
     *[(bessel.bessel_y_derivative, {"n": n}, (-25.0, 6.0), False) for n in (0, 1, 2)],
     *[(bessel.bessel_k_derivative, {"n": n}, (-25.0, 9.4), False) for n in (0, 1, 2)],
     *[(bessel.bessel_ke_derivative, {"m": m, "n": n}, (-25.0, 30.0), False) for m in (0, 1) for n in (0, 1, 2)],
+    *[(integrals.dawsn_derivative, {"n": n}, (-30.0, 20.0), True) for n in (0, 1, 2)],
+    (integrals.expint, {}, (-25.0, 9.4), True),
+    (integrals.expint_derivative, {"n": 1}, (-30.0, 9.4), True),
+    (integrals.fresnel_sin, {}, (-30.0, 2.5), True),
+    (integrals.fresnel_cos, {}, (-30.0, 2.5), True),
+    (integrals.spence, {}, (-25.0, 30.0), False),
+    *[(integrals.spence_derivative, {"n": n}, (-25.0, 30.0), False) for n in (1, 2, 3)],
     *[(gamma.digamma_derivative, {"n": n}, (-25.0, 60.0), True) for n in (0, 1, 2, 3, 8)],
 ]
 IDS = ["-".join([kernel.__name__, *map(str, params.values())]) for kernel, params, _, _ in CASES]

@@ -7,7 +7,7 @@ the integrals are elementary functions, summed as pairs because their terms canc
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import comb, factorial
 from typing import Any
 
@@ -25,7 +25,8 @@ from gtape.kernels.pair_functions import (
     turn_of_pi,
     turned,
 )
-from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product, two_sum
+from gtape.kernels.pairs import Pair, Quick, multiply_pairs, nearest, two_product, two_sum
+from gtape.kernels.pieces import Pieces, joined
 from gtape.kernels.special_tables import (
     EULER,
     PI,
@@ -41,6 +42,7 @@ from gtape.kernels.special_tables import (
 # Dawson's function ---------------------------------------------------------------------------------------------------
 
 _DAWSON_FAR = 9.0
+_LEAST, _MOST = -20, 20  # the octaves of polynomials
 
 
 @lru_cache(maxsize=1)
@@ -75,7 +77,30 @@ def _dawson_far(x: Any, n: int) -> Any:
     return value
 
 
-@flat_float64
+@lru_cache(maxsize=32)
+def _dawson_pieces(n: int) -> Pieces:
+    """The polynomials from _DAWSON_FAR on."""
+
+    def pair(x: Any) -> Pair:
+        total, skip = decaying_sum(_dawson_decaying().row(n), x, _DAWSON_FAR)
+        for _ in range(skip + 1):
+            total = over(total, (x, 0.0 * x))
+        return total
+
+    return Pieces(pair, 3, _MOST)
+
+
+def _quick_dawson(x: Any, least: float, *, n: int) -> Quick | None:
+    a = np.abs(x)
+    found = joined(
+        a,
+        (a < _DAWSON_FAR, lambda v: _dawson_table().quick(v, least, n)),
+        (a >= _DAWSON_FAR, lambda v: _dawson_pieces(n)(v, least)),
+    )
+    return found if found is None or n % 2 else (found[0] * np.where(np.signbit(x), -1.0, 1.0), found[1])
+
+
+@partial(flat_float64, quick=_quick_dawson)
 def dawsn_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of Dawson's function."""
     a = np.abs(x)
@@ -133,7 +158,41 @@ def _ei_far(x: Any) -> Any:
     return scaled_exp(x, nearest(total) / x)
 
 
-@flat_float64
+@lru_cache(maxsize=2)
+def _ei_near_pieces(sign: int) -> Pieces:
+    return Pieces(lambda v: _ei_near(sign).derivative(v, 0), _LEAST, -1)
+
+
+@lru_cache(maxsize=2)
+def _ei_far_pieces(sign: int) -> Pieces:
+    """The polynomials of exp(-x) Ei(x) for sign x from _EI_FAR on."""
+
+    def pair(a: Any) -> Pair:
+        total, _ = decaying_sum(_ei_decaying().row(0), sign * a, _EI_FAR)
+        return over(total, (sign * a, 0.0 * a))
+
+    return Pieces(pair, 5, _MOST)
+
+
+def _quick_ei(x: Any, least: float) -> Quick | None:
+    def far(v: Any, sign: int) -> Quick:
+        value, right = _ei_far_pieces(sign)(np.abs(v), least)
+        return value * np.exp(v), right & (np.abs(v) < 700.0)
+
+    a = np.abs(x)
+    near, inner = (a < 0.5) & (a > 0), (a >= 0.5) & (a < _EI_FAR)
+    return joined(
+        x,
+        (near & (x > 0), lambda v: _ei_near_pieces(1)(v, least)),
+        (near & (x < 0), lambda v: _ei_near_pieces(-1)(-v, least)),
+        (inner & (x > 0), lambda v: _ei_table(1).quick(v, least, 0)),
+        (inner & (x < 0), lambda v: _ei_table(-1).quick(-v, least, 0)),
+        (x >= _EI_FAR, lambda v: far(v, 1)),
+        (x <= -_EI_FAR, lambda v: far(v, -1)),
+    )
+
+
+@partial(flat_float64, quick=_quick_ei)
 def expint(x: Any) -> Any:
     """Ei(x), the principal value of the integral of exp(t)/t from -inf to x."""
     a = np.abs(x)
@@ -151,7 +210,11 @@ def expint(x: Any) -> Any:
     )
 
 
-@flat_float64
+def _quick_ei_slope(x: Any, least: float, *, n: int) -> Quick | None:
+    return (np.exp(x) / x, (np.abs(x) > 1e-290) & (np.abs(x) < 700.0)) if n == 1 else None
+
+
+@partial(flat_float64, quick=_quick_ei_slope)
 def expint_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of Ei, n > 0: exp(x)/x^n times the sum of C(n-1, k) (-1)^k k! x^(n-1-k)."""
     c = [comb(n - 1, k) * (-1) ** k * factorial(k) for k in range(n)]
@@ -261,13 +324,20 @@ def _fresnel(x: Any, sine: bool) -> Any:
     return np.copysign(value, x)
 
 
-@flat_float64
+def _quick_fresnel(x: Any, least: float, *, sine: bool) -> Quick | None:
+    a = np.abs(x)
+    table = (a < _FRESNEL_FAR) & ~((a < 2.0**-60) & sine)
+    found = joined(a, (table, lambda v: _fresnel_table(sine).quick(v, least, 0)))
+    return None if found is None else (np.copysign(found[0], x), found[1])
+
+
+@partial(flat_float64, quick=partial(_quick_fresnel, sine=True))
 def fresnel_sin(x: Any) -> Any:
     """The integral of sin(pi t²/2) from 0 to x."""
     return _fresnel(x, True)
 
 
-@flat_float64
+@partial(flat_float64, quick=partial(_quick_fresnel, sine=False))
 def fresnel_cos(x: Any) -> Any:
     """The integral of cos(pi t²/2) from 0 to x."""
     return _fresnel(x, False)
@@ -295,7 +365,21 @@ def _wave_polynomials(n: int, quarter: int) -> tuple[tuple[tuple[int, int], ...]
     return tuple(sorted(s.items())), tuple(sorted(c.items()))
 
 
-@flat_float64
+def _quick_wave(x: Any, least: float, *, n: int, quarter: int) -> Quick | None:
+    """The formula for narrower dtypes, whose squares are exact in float64, and for the first derivative at most."""
+    if least >= 2.0**-10 or n > 1:
+        return None
+    angle = 0.5 * np.pi * np.fmod(x * x, 4.0)
+    if n == 0:
+        value = size = np.cos(angle) if quarter else np.sin(angle)
+    else:
+        size = -np.sin(angle) if quarter else np.cos(angle)
+        value = np.pi * x * size
+    a = np.abs(x)
+    return value, (np.abs(size) >= least) & (a > 2.0**-60) & (a < 2.0**26)
+
+
+@partial(flat_float64, quick=_quick_wave)
 def fresnel_wave(x: Any, *, n: int, quarter: int) -> Any:
     """The n-th derivative of sin(pi x²/2) (quarter 0) or of cos(pi x²/2) (quarter 1)."""
     sine, cosine = _sine_and_cosine_of_half_square(x)
@@ -342,15 +426,35 @@ def _wave_at_0(x: Any, n: int, quarter: int) -> Any:
 # Spence's function ---------------------------------------------------------------------------------------------------
 
 
-@flat_float64
+def _among_ones(x: Any) -> Any:
+    """Where the polynomials of Spence's function are divided by 1 - x, because the quotient has no root."""
+    return (x >= 0.5) & (x < 2.0)
+
+
+@lru_cache(maxsize=1)
+def _spence_pieces() -> Pieces:
+    def pair(x: Any) -> Pair:
+        if _among_ones(x).all():  # all numbers are in one octave
+            return over(_spence_near_pair(x), two_sum(1.0, -x))
+        return _spence_small_pair(x) if x[0] < 1.0 else _spence_large_pair(x)
+
+    return Pieces(pair, _LEAST, _MOST)
+
+
+def _quick_spence(x: Any, least: float) -> Quick:
+    value, right = _spence_pieces()(x, least)
+    return value * np.where(_among_ones(x), 1.0 - x, 1.0), right
+
+
+@partial(flat_float64, quick=_quick_spence)
 def spence(x: Any) -> Any:
     """Minus the integral of log(t)/(t - 1) from 1 to x, for x >= 0."""
     near = (x > 0.5) & (x < 2.0)
     return by_regions(
         x,
-        (near, _spence_near),
-        ((x >= 0) & (x <= 0.5), _spence_small),
-        ((x >= 2.0) & np.isfinite(x), _spence_large),
+        (near, lambda v: nearest(_spence_near_pair(v))),
+        ((x >= 0) & (x <= 0.5), lambda v: nearest(_spence_small_pair(v))),
+        ((x >= 2.0) & np.isfinite(x), lambda v: nearest(_spence_large_pair(v))),
         (x == np.inf, lambda v: np.full_like(v, -np.inf)),
     )
 
@@ -384,10 +488,10 @@ def _dilog_of_log(v: Pair) -> Pair:
     return sum_pair(total, (rest * v[0], 0.0 * z))
 
 
-def _spence_near(x: Any) -> Any:
+def _spence_near_pair(x: Any) -> Pair:
     """Li2(1 - x) with 1 - x = 1 - exp(-v), v = -log(x)."""
     log = log_exact(x)
-    return nearest(_dilog_of_log((-log[0], -log[1])))
+    return _dilog_of_log((-log[0], -log[1]))
 
 
 def _log1m(x: Any) -> Pair:
@@ -397,16 +501,16 @@ def _log1m(x: Any) -> Pair:
     return sum_pair(log, (total[1] / total[0], 0.0 * x))
 
 
-def _spence_small(x: Any) -> Any:
+def _spence_small_pair(x: Any) -> Pair:
     """Li2(1 - x) = pi²/6 - log(x) log(1 - x) - Li2(x), with Li2(x) from v = -log(1 - x)."""
     other = _log1m(x)
     log = log_exact(np.where(x > 0, x, 1.0))
     cross = multiply_pairs(log, other)
     inner = _dilog_of_log((-other[0], -other[1]))
-    return nearest(difference(difference(exact(PI**2 / 6), cross), inner))
+    return difference(difference(exact(PI**2 / 6), cross), inner)
 
 
-def _spence_large(x: Any) -> Any:
+def _spence_large_pair(x: Any) -> Pair:
     """Li2(1 - x) = -Li2(1 - 1/x) - log(x)²/2, and Li2(1 - 1/x) = pi²/6 + log(x) log(1 - 1/x) - Li2(1/x)."""
     log = log_exact(x)
     u = 1.0 / x
@@ -415,10 +519,26 @@ def _spence_large(x: Any) -> Any:
     inner = difference(sum_pair(exact(PI**2 / 6), multiply_pairs(log, rest)), _dilog_of_log((-rest[0], -rest[1])))
     half = multiply_pairs(log, log)
     total = sum_pair(inner, (0.5 * half[0], 0.5 * half[1]))
-    return -nearest(total)
+    return -total[0], -total[1]
 
 
-@flat_float64
+@lru_cache(maxsize=32)
+def _spence_slope_pieces(n: int) -> Pieces:
+    def pair(x: Any) -> Pair:
+        near = (x > 2.0 / 3.0) & (x < 2.0)
+        close = _spence_slope_near_pair(np.where(near, x, 1.5), n)
+        far = _spence_slope_far_pair(np.where(near, 2.0, x), n)
+        sign = (-1.0) ** n * factorial(n - 1)
+        return sign * np.where(near, close[0], far[0]), sign * np.where(near, close[1], far[1])
+
+    return Pieces(pair, _LEAST, _MOST)
+
+
+def _quick_spence_slope(x: Any, least: float, *, n: int) -> Quick | None:
+    return _spence_slope_pieces(n)(x, least) if n <= 3 else None
+
+
+@partial(flat_float64, quick=_quick_spence_slope)
 def spence_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of Spence's function, n > 0.
 
@@ -438,6 +558,10 @@ def spence_derivative(x: Any, *, n: int) -> Any:
 
 
 def _spence_slope_near(x: Any, n: int) -> Any:
+    return nearest(_spence_slope_near_pair(x, n))
+
+
+def _spence_slope_near_pair(x: Any, n: int) -> Pair:
     """The sum of u^(k-n)/k over k >= n, divided by x^n."""
     u = over(two_sum(x, -1.0), (x, 0.0 * x))
     rest: Any = 0.0
@@ -447,7 +571,17 @@ def _spence_slope_near(x: Any, n: int) -> Any:
     below: Pair = (x, 0.0 * x)
     for _ in range(n - 1):
         below = multiply_pairs(below, (x, 0.0 * x))
-    return nearest(over(head, below))
+    return over(head, below)
+
+
+def _spence_slope_far_pair(x: Any, n: int) -> Pair:
+    """The logarithm of x minus the first n - 1 terms, over (x - 1)^n, for moderate x."""
+    gap = two_sum(x, -1.0)
+    u = over(gap, (x, 0.0 * x))
+    total = log_exact(x)
+    for k in range(1, n):
+        total = difference(total, multiply_pairs(power_pair(u, k), exact(Fraction(1, k))))
+    return over(total, power_pair(gap, n))
 
 
 def _spence_slope_far(x: Any, n: int) -> Any:

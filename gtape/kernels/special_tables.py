@@ -208,6 +208,7 @@ class Table:
         self.ode, self.centres, self.start, self.series = ode, tuple(centres), start, series
         self.rows: list[list[int]] = []
         self.made: dict[Any, Any] = {}
+        self.leading: dict[tuple[int, tuple[int, ...]], tuple[Any, Any]] = {}
         ordered = sorted(map(float, centres))
         self.edges = np.array([(p + q) / 2 for p, q in pairwise(ordered)])
         self.places = np.array(ordered)
@@ -261,6 +262,17 @@ class Table:
         found = self.made[n, weights] = high[:head], low[:head], high[head:terms]
         return found
 
+    def _leading(self, n: int, weights: tuple[int, ...]) -> tuple[Any, Any]:
+        """The high and low parts of the coefficients whose terms are at least 2**-58 of a first one."""
+        found = self.leading.get((n, weights))
+        if found is None:
+            high, low, _ = self.coefficients(n, weights)
+            size = np.abs(high) * self._reach()[None, :] ** np.arange(len(high))[:, None]
+            share = np.max(size / np.max(size[:_FIRST], axis=0), axis=1)
+            terms = int(np.flatnonzero(share > 2.0**-58)[-1]) + 1
+            found = self.leading[n, weights] = high[:terms], low[:_PAIRED]
+        return found
+
     def _reach(self) -> Any:
         """The largest distance at which each centre is used."""
         gaps = np.diff(self.places) / 2
@@ -288,8 +300,8 @@ class Table:
         return out
 
     def quick(self, x: Any, least: float, n: int, weights: tuple[int, ...] = (1,)) -> Quick:
-        """`derivative` as floats. One term is a pair; three terms are pairs where the others are too large."""
-        high, low, _ = self.coefficients(n, weights)
+        """`derivative` as floats. One term is a pair; four terms are pairs where the others are too large."""
+        high, low = self._leading(n, weights)
         at = np.searchsorted(self.edges, x)
         t = x - self.places[at]
         rows = high.take(at, axis=1)
@@ -297,6 +309,8 @@ class Table:
         value = rows[0] + rest
         rest = np.where(rows[0] == 0, 0.0, rest)
         right = np.abs(value) >= least * np.maximum(np.abs(rows[0]), 6.0 * np.abs(rest))
+        if len(high) > 1:  # each power of t in the first term rounds
+            right &= (rows[0] != 0) | (rows[1] != 0)
         if len(high) > _PAIRED and not right.all():
             few = ~right
             rows, t, at = rows[:, few], t[few], at[few]
@@ -320,7 +334,8 @@ def _horner(rows: Any, t: Any) -> Any:
     return value
 
 
-_PAIRED = 3  # the terms of `Table.quick` that are pairs beside roots
+_FIRST = 5  # the coefficients among which the first one is that is not 0
+_PAIRED = 4  # the terms of `Table.quick` that are pairs beside roots
 
 
 def _pair(value: int) -> tuple[float, float]:
