@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache, reduce, wraps
+from functools import lru_cache, partial, reduce, wraps
 from math import comb, factorial
 from typing import Any
 
@@ -24,7 +24,7 @@ from gtape.kernels.gamma import digamma_derivative, slope_of_positive
 from gtape.kernels.incomplete import exp_of_pair, flat_arrays
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import ONE, difference, exact, horner_pair, over, power_pair, sum_pair
-from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_sum
+from gtape.kernels.pairs import Pair, Quick, multiply_pairs, nearest, two_sum, wide
 
 _FEW = 200.0  # the greatest parameter for which a series needs few terms
 _MOST = 100_000
@@ -499,6 +499,19 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     return out.astype(dtype).reshape(shape)[()]
 
 
+def _density_plain(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -> Quick | None:
+    if p or q or n:
+        return None
+    from gtape.kernels.scipy_special import gammaln
+
+    with np.errstate(all="ignore"):
+        beta = gammaln(a) + gammaln(b) - gammaln(a + b)
+        value = np.exp((a - 1.0) * np.log(x) + (b - 1.0) * np.log1p(-x) - beta)
+        ordinary = (np.minimum(a, b) > 1e-3) & (np.maximum(a, b) < 1e3) & (x > 1e-30) & (x < 1)
+        return value, ordinary & (value > 1e-250) & (value < 1e250)
+
+
+@partial(wide, plain=_density_plain)
 @_remembered
 def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -> Any:
     """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times by a, q times by b and n times by x."""

@@ -9,7 +9,7 @@ rule after a double exponential substitution. For large orders an integral like 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import comb, exp, factorial
 from typing import Any
 
@@ -19,7 +19,7 @@ from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.gamma import digamma_derivative, lgamma_pair, slope_of_positive
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sum_pair
-from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
+from gtape.kernels.pairs import Pair, Quick, multiply_pairs, two_sum, wide
 
 _FAR = 200.0  # from this order on the mass of the density lies close to log(x), and one quadrature fits both sides
 
@@ -101,6 +101,30 @@ def _others(a: Any, m: int) -> list[Any]:
     return [-digamma_derivative(a, n=j) for j in range(1, m)]
 
 
+def _ordinary(a: Any, x: Any) -> Any:
+    """Where the exponents of `_float_exponent` are small enough for narrower dtypes."""
+    return (a >= 1e-3) & (a < _FAR) & (x > 1e-6) & (x < 1e3)
+
+
+def _float_exponent(a: Any, x: Any) -> Any:
+    """`_gamma_exponent` in floats."""
+    from gtape.kernels.scipy_special import gammaln
+
+    return a * np.log(x) - x - gammaln(a + 1.0)
+
+
+_LEAST = 1e-250  # smaller results are left to pairs
+
+
+def _density_plain(a: Any, x: Any, *, m: int, n: int) -> Quick | None:
+    if m or n:
+        return None
+    with np.errstate(all="ignore"):
+        value = np.exp(_float_exponent(a, x)) * (a / x)
+    return value, _ordinary(a, x) & (value > _LEAST)
+
+
+@partial(wide, plain=_density_plain)
 def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
     """x^(a-1) exp(-x) / gamma(a), differentiated m times by a and n times by x."""
     (a, x), shape, dtype = flat_arrays(a, x)
@@ -147,11 +171,19 @@ def _over_the_tail(fall: Callable[[Any], Any], high: Any, place: Callable[[Any],
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     others = _others(a + 1.0, m)
     scale = high / 46.0
+    if high.size <= _FEW:  # all nodes at once, because calls of NumPy take longer than numbers
+        nodes, weights = (np.array(v)[:, None] for v in zip(*decay_nodes(), strict=True))
+        s = nodes * scale
+        terms = weights * np.exp(-fall(s)) * _logarithmic(place(s), others, m, a)[m]
+        return np.add.accumulate(terms)[-1] * scale  # in the order of the loop
     total = np.zeros_like(high)
     for node, weight in decay_nodes():
         s = node * scale
         total = total + weight * np.exp(-fall(s)) * _logarithmic(place(s), others, m, a)[m]
     return total * scale
+
+
+_FEW = 64
 
 
 def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
@@ -234,6 +266,22 @@ def _negative(a: Pair) -> Pair:
     return -a[0], -a[1]
 
 
+def _order_plain(a: Any, x: Any, *, m: int) -> Quick | None:
+    if m > 1:
+        return None
+    (a, x), shape, _ = flat_arrays(a, x)
+    value = np.full(x.shape, np.nan)
+    with np.errstate(all="ignore"):
+        gap = np.log(x) - digamma_derivative(a + 1.0, n=0)
+        inside = _ordinary(a, x)
+        for here, way in ((inside & (gap < 0), _from_below), (inside & (gap >= 0), _from_above)):
+            if np.any(here):
+                value[here] = way(a[here], x[here], m, gap[here])
+        value *= np.exp(_float_exponent(a, x))
+    return value.reshape(shape), (inside & (np.abs(value) > _LEAST)).reshape(shape)
+
+
+@partial(wide, plain=_order_plain)
 def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
     """P(a, x) differentiated m times by a, m > 0."""
     (a, x), shape, dtype = flat_arrays(a, x)
@@ -311,6 +359,22 @@ def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
     return out.astype(dtype).reshape(shape)[()]
 
 
+def _lower_plain(a: Any, x: Any) -> Quick:
+    from gtape.kernels.scipy_special import gammainc
+
+    value = gammainc(a, x)
+    return value, _ordinary(a, x) & (value > _LEAST)
+
+
+def _upper_plain(a: Any, x: Any) -> Quick:
+    """Where Q is 1 - P, it needs to be large enough."""
+    from gtape.kernels.scipy_special import gammaincc
+
+    value = gammaincc(a, x)
+    return value, _ordinary(a, x) & (value > np.where(x > 1.1 * a + 1.0, _LEAST, 1e-4))
+
+
+@partial(wide, plain=_lower_plain)
 def igamma(a: Any, x: Any) -> Any:
     """P(a, x), the regularised incomplete gamma function."""
     from gtape.kernels.scipy_special import gammainc
@@ -318,6 +382,7 @@ def igamma(a: Any, x: Any) -> Any:
     return _regularised(a, x, gammainc, True)
 
 
+@partial(wide, plain=_upper_plain)
 def igammac(a: Any, x: Any) -> Any:
     """Q(a, x) = 1 - P(a, x)."""
     from gtape.kernels.scipy_special import gammaincc
