@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gtape.kernels import bessel, gamma, integrals
+from gtape.kernels import bessel, gamma, integrals, tails
 from gtape.kernels import error_functions as erf
 from gtape.kernels.pieces import Pieces
 
@@ -33,6 +33,11 @@ CASES: list[tuple[Any, dict[str, int], tuple[float, float], bool]] = [
     (integrals.fresnel_cos, {}, (-30.0, 2.5), True),
     (integrals.spence, {}, (-25.0, 30.0), False),
     *[(integrals.spence_derivative, {"n": n}, (-25.0, 30.0), False) for n in (1, 2, 3)],
+    *[(tails.erfcx_derivative, {"n": n}, (-18.0, 1.9), True) for n in (0, 1, 2)],
+    (tails.log_erfc, {}, (-18.0, 1.9), True),
+    (tails.log_ndtr, {}, (-18.0, 1.9), True),
+    *[(tails.log_erfc_derivative, {"n": n}, (-18.0, 1.9), True) for n in (1, 2)],
+    *[(tails.log_ndtr_derivative, {"n": n}, (-18.0, 1.9), True) for n in (1, 2)],
     *[(gamma.digamma_derivative, {"n": n}, (-25.0, 60.0), True) for n in (0, 1, 2, 3, 8)],
 ]
 IDS = ["-".join([kernel.__name__, *map(str, params.values())]) for kernel, params, _, _ in CASES]

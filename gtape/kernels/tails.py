@@ -7,8 +7,9 @@ for large x (DLMF 7.12). For x < 0 the kernels use f(-x) = 2 exp(s x²/2) - f(x)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import comb
 from typing import Any
 
@@ -18,7 +19,8 @@ from gtape.kernels.error_functions import ROOT_PI, ROOT_TAU, erf_series
 from gtape.kernels.gauss import hermite
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exact, exp_parts, horner_pair, over, sum_pair
-from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product
+from gtape.kernels.pairs import Pair, Quick, multiply_pairs, nearest, two_product
+from gtape.kernels.pieces import Pieces, joined
 from gtape.kernels.special_tables import LN2, Decaying, Table, by_regions, decaying_sum, flat_float64
 
 _FAR = {1: 13, 2: 9}  # from these numbers on the asymptotic series has all digits
@@ -81,6 +83,26 @@ def _near(x: Any, s: int, n: int) -> Pair:
     return _table(s).derivative(np.maximum(x, 1e-50), n)
 
 
+_RANGE = -20, 20  # the octaves of polynomials
+_STEEP = -20, 2, 5  # those of functions like exp(-x²), and their finer division
+_ORDERS = 3
+
+
+@lru_cache(maxsize=32)
+def _pieces(pair: Callable[..., Pair], octaves: tuple[int, ...], *args: Any) -> Pieces:
+    return Pieces(lambda x: pair(x, *args), *octaves)
+
+
+def _f_pair(x: Any, s: int, n: int) -> Pair:
+    """The n-th derivative of f for x > 0 as a pair with more digits than a float."""
+    total, skip = decaying_sum(_decaying(s).row(n), np.maximum(x, _FAR[s]), _FAR[s])
+    far = multiply_pairs(total, exact(_SLOPE[s]))
+    for _ in range(skip + 1):
+        far = over(far, (x, 0.0 * x))
+    near = _near(np.minimum(x, _FAR[s]), s, n)
+    return np.where(x < _FAR[s], near[0], far[0]), np.where(x < _FAR[s], near[1], far[1])
+
+
 def _f(x: Any, s: int, n: int = 0) -> Pair:
     """The n-th derivative of f for x >= 0 as a pair, which from _FAR on has only the digits of a float."""
     far = x >= _FAR[s]
@@ -106,7 +128,29 @@ def _erfcx_left(x: Any, n: int) -> Any:
     return (-1.0) ** n * np.ldexp(nearest(total), outer)
 
 
-@flat_float64
+def _erfcx_left_pair(a: Any, n: int) -> Pair:
+    """The n-th derivative at -a for moderate a > 0."""
+    part, k = _exp_half_square(a, 2)
+    growth = multiply_pairs(horner_pair([exact(2 * c) for c in hermite(n, (1,), -2)], (a, 0.0 * a)), part)
+    total = difference(_scaled(growth, k), _f_pair(a, 2, n))
+    return _minus(total) if n % 2 else total
+
+
+def _minus(a: Pair) -> Pair:
+    return -a[0], -a[1]
+
+
+def _quick_erfcx(x: Any, least: float, *, n: int) -> Quick | None:
+    if n > _ORDERS:
+        return None
+    return joined(
+        x,
+        (x > 0, lambda v: _pieces(_f_pair, _RANGE, 2, n)(v, least)),
+        (x < 0, lambda v: _pieces(_erfcx_left_pair, _STEEP, n)(-v, least)),
+    )
+
+
+@partial(flat_float64, quick=_quick_erfcx)
 def erfcx_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of exp(x²) erfc(x)."""
     return by_regions(x, (x >= 0, lambda v: nearest(_f(v, 2, n))), (x < 0, lambda v: _erfcx_left(v, n)))
@@ -159,7 +203,39 @@ def _log_erfc_middle(x: Any) -> Any:
     return np.where(tiny, -x * over_x[0], _log1p(value))
 
 
-@flat_float64
+def _log_right_pair(x: Any, s: int, constant: Fraction) -> Pair:
+    """log(f) + constant - s x²/2 for x > 0 as a pair."""
+    high, low = two_product(x, x)
+    return difference(sum_pair(_log(_f_pair(x, s, 0)), exact(constant)), (0.5 * s * high, 0.5 * s * low))
+
+
+def _log_erfc_left_pair(a: Any) -> Pair:
+    """log(erfc(-a)) for a > 0."""
+    return _log(difference((2.0, 0.0), _scaled(*_tail(a, 2))))
+
+
+def _log_ndtr_right_pair(x: Any) -> Pair:
+    tail, k = _tail(x, 1)
+    return _log(difference((1.0, 0.0), _scaled(tail, k - 1)))
+
+
+def _quick_log_erfc(x: Any, least: float) -> Quick | None:
+    return joined(
+        x,
+        (x > 0, lambda v: _pieces(_log_right_pair, _RANGE, 2, Fraction(0))(v, least)),
+        (x < 0, lambda v: _pieces(_log_erfc_left_pair, _STEEP)(-v, least)),
+    )
+
+
+def _quick_log_ndtr(x: Any, least: float) -> Quick | None:
+    return joined(
+        x,
+        (x < 0, lambda v: _pieces(_log_right_pair, _RANGE, 1, -LN2)(-v, least)),
+        (x > 0, lambda v: _pieces(_log_ndtr_right_pair, _STEEP)(v, least)),
+    )
+
+
+@partial(flat_float64, quick=_quick_log_erfc)
 def log_erfc(x: Any) -> Any:
     """log(erfc(x))."""
     return by_regions(
@@ -176,13 +252,17 @@ def _log_ndtr_right(x: Any) -> Any:
     return _log1p(_scaled((-tail[0], -tail[1]), k - 1))
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_log_ndtr)
 def log_ndtr(x: Any) -> Any:
     """The logarithm of the normal distribution function."""
     return by_regions(x, (x < 0, lambda v: _log_right(-v, 1, -LN2)), (x >= 0, _log_ndtr_right))
 
 
 def _hazard_right(x: Any, s: int, n: int) -> Any:
+    return nearest(_hazard_right_pair(x, s, n))
+
+
+def _hazard_right_pair(x: Any, s: int, n: int) -> Pair:
     """The n-th derivative of -f'(0)/f for 0 <= x < _FAR, by the recurrence of reciprocals."""
     f = [_near(x, s, j) for j in range(n + 1)]
     h = [over(exact(_SLOPE[s]), f[0])]
@@ -191,7 +271,7 @@ def _hazard_right(x: Any, s: int, n: int) -> Any:
         for j in range(i):
             total = difference(total, multiply_pairs((float(comb(i, j)), 0.0), multiply_pairs(h[j], f[i - j])))
         h.append(over(total, f[0]))
-    return nearest(h[n])
+    return h[n]
 
 
 def _hazard_far(x: Any, s: int, n: int) -> Any:
@@ -205,6 +285,11 @@ def _hazard_far(x: Any, s: int, n: int) -> Any:
 
 
 def _hazard_left(x: Any, s: int, n: int) -> Any:
+    product, k = _hazard_left_parts(x, s, n)
+    return np.ldexp(nearest(product), k)
+
+
+def _hazard_left_parts(x: Any, s: int, n: int) -> tuple[Pair, Any]:
     """The n-th derivative of the density g divided by the tail 2 - u, for x < 0, with u the tail beyond -x.
 
     The derivatives of the quotient h follow from h (2 - u) = g by Leibniz's rule. g is a factor of every h^(i), and of
@@ -223,8 +308,41 @@ def _hazard_left(x: Any, s: int, n: int) -> Any:
             share = multiply_pairs((float(comb(i, j)), 0.0), multiply_pairs(w[j], ratios[i - j - 1]))
             total = sum_pair(total, multiply_pairs(share, g))
         w.append(over(total, whole))
-    product = multiply_pairs(w[n], density)
-    return np.ldexp(nearest(product), k)
+    return multiply_pairs(w[n], density), k
+
+
+def _hazard_pair(x: Any, s: int, n: int) -> Pair:
+    """`_hazard` for x > 0."""
+    total, skip = decaying_sum(_hazard_series(s).row(n), np.maximum(x, _FAR[s]), _FAR[s])
+    far = multiply_pairs(total, (x, 0.0 * x)) if skip == 0 else total
+    for _ in range(skip - 1):
+        far = over(far, (x, 0.0 * x))
+    near = _hazard_right_pair(np.minimum(x, _FAR[s]), s, n)
+    return np.where(x < _FAR[s], near[0], far[0]), np.where(x < _FAR[s], near[1], far[1])
+
+
+def _quick_hazard(x: Any, least: float, s: int, n: int) -> Quick | None:
+    if n > _ORDERS:
+        return None
+    return joined(
+        x,
+        (x > 0, lambda v: _pieces(_hazard_pair, _RANGE, s, n)(v, least)),
+        (x < 0, lambda v: _pieces(_hazard_left_pair, _STEEP, s, n)(-v, least)),
+    )
+
+
+def _hazard_left_pair(a: Any, s: int, n: int) -> Pair:
+    return _scaled(*_hazard_left_parts(-a, s, n))
+
+
+def _quick_log_erfc_slope(x: Any, least: float, *, n: int) -> Quick | None:
+    found = _quick_hazard(x, least, 2, n - 1)
+    return None if found is None else (-found[0], found[1])
+
+
+def _quick_log_ndtr_slope(x: Any, least: float, *, n: int) -> Quick | None:
+    found = _quick_hazard(-x, least, 1, n - 1)
+    return None if found is None else ((-1.0) ** (n - 1) * found[0], found[1])
 
 
 def _hazard(x: Any, s: int, n: int) -> Any:
@@ -237,13 +355,13 @@ def _hazard(x: Any, s: int, n: int) -> Any:
     )
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_log_erfc_slope)
 def log_erfc_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of log(erfc(x)), n > 0."""
     return -_hazard(x, 2, n - 1)
 
 
-@flat_float64
+@partial(flat_float64, quick=_quick_log_ndtr_slope)
 def log_ndtr_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of the logarithm of the normal distribution function, n > 0."""
     return (-1.0) ** (n - 1) * _hazard(-x, 1, n - 1)
