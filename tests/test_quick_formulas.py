@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gtape.kernels import bessel, gamma, integrals, tails
+from gtape.kernels import bessel, beta_orders, gamma, incomplete, integrals, tails
 from gtape.kernels import error_functions as erf
 from gtape.kernels.pieces import Pieces
 
@@ -110,3 +110,26 @@ def test_polynomials_end_at_the_ends_of_their_range() -> None:
     for some in (x, x[:4], x[4:]):
         _, right = made(some, 0.0)
         np.testing.assert_array_equal(right, (some >= 1) & (some < 8))
+
+
+SEVERAL: list[tuple[Any, dict[str, int]]] = [
+    (incomplete.igamma, {}),
+    (incomplete.igammac, {}),
+    (incomplete.gamma_density_derivative, {"m": 0, "n": 0}),
+    (incomplete.igamma_order_derivative, {"m": 1}),
+    (beta_orders.beta_density_derivative, {"p": 0, "q": 0, "n": 0}),
+]
+
+
+@pytest.mark.parametrize(("kernel", "params"), SEVERAL, ids=[kernel.__name__ for kernel, _ in SEVERAL])
+def test_incomplete_integrals_of_narrow_numbers_are_rounded_once(kernel: Any, params: dict[str, int]) -> None:
+    rng = np.random.default_rng(11)
+    a = (10.0 ** rng.uniform(-4, 3, 300)).astype(np.float32)
+    x = (a * 10.0 ** rng.uniform(-1, 1, 300)).astype(np.float32)
+    args = (a, (a[::-1]).copy(), x / (1 + x)) if kernel is beta_orders.beta_density_derivative else (a, x)
+    got = kernel(*args, **params)
+    slow = kernel.__wrapped__(*[v.astype(np.float64) for v in args], **params)
+    counted = np.abs(slow) > 2.0**-125
+    off = np.abs(got[counted] - slow[counted]) / np.spacing(np.abs(slow[counted].astype(np.float32)))
+    assert off.max() <= 0.51
+    np.testing.assert_array_equal([kernel(*each, **params) for each in zip(*args, strict=True)], got)

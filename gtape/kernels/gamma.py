@@ -183,10 +183,12 @@ def _quick_slope(x: Any, least: float, *, n: int) -> Quick | None:
         value, size = _slope_terms(v, n)
         return value, np.abs(value) >= least * size
 
-    ways = [((x >= _LEAST) & (x < _MOST), positive), ((x < 0) & (x > -_MOST), negative)]
-    if n == 0:
-        ways.append(((x >= _MOST) & (x < np.inf), _digamma_far))
-    return joined(x, *ways)
+    return joined(
+        x,
+        ((x >= _LEAST) & (x < _MOST), positive),
+        ((x < 0) & (x > -_MOST), negative),
+        ((x >= _MOST) & (x < np.inf) & (n == 0), _digamma_far),
+    )
 
 
 def _digamma_far(x: Any) -> Quick:
