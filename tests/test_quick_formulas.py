@@ -133,3 +133,18 @@ def test_incomplete_integrals_of_narrow_numbers_are_rounded_once(kernel: Any, pa
     off = np.abs(got[counted] - slow[counted]) / np.spacing(np.abs(slow[counted].astype(np.float32)))
     assert off.max() <= 0.51
     np.testing.assert_array_equal([kernel(*each, **params) for each in zip(*args, strict=True)], got)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 0), (2, 0), (1, 1)])
+def test_slopes_of_zeta_by_narrow_numbers_are_rounded_once(m: int, n: int) -> None:
+    rng = np.random.default_rng(5)
+    s = (1 + 10.0 ** rng.uniform(-5, 2, 200)).astype(np.float32)
+    q = np.concatenate([10.0 ** rng.uniform(-3, 3, 160), np.arange(1, 41)]).astype(np.float32)
+    got = gamma.zeta_derivative(s, q, m=m, n=n)
+    slow = gamma.zeta_derivative(s.astype(np.float64), q.astype(np.float64), m=m, n=n)
+    counted = (np.abs(slow) > 2.0**-125) & (np.abs(slow) < 2.0**127)
+    off = np.abs(got[counted] - slow[counted]) / np.spacing(np.abs(slow[counted].astype(np.float32)))
+    assert off.max() <= 0.51
+    np.testing.assert_array_equal(
+        [gamma.zeta_derivative(*each, m=m, n=n) for each in zip(s[:40], q[:40], strict=True)], got[:40]
+    )

@@ -28,10 +28,10 @@ from gtape.kernels.pair_functions import (
     turn_of_pi,
     turned,
 )
-from gtape.kernels.pairs import Pair, Quick, multiply_pairs, nearest, two_product, two_sum
+from gtape.kernels.pairs import Pair, Quick, mended, multiply_pairs, nearest, two_product, two_sum
 from gtape.kernels.pieces import Pieces, joined
 from gtape.kernels.polynomials import slope, times
-from gtape.kernels.special_tables import EULER, LN2, PI, by_regions, flat_float64
+from gtape.kernels.special_tables import EULER, LN2, NARROW_SHARE, PI, by_regions, flat_float64
 
 SHIFT = 16  # Stirling's series has 100 bits from this number on
 PAIRED = 8  # derivatives of digamma up to this order are summed as pairs
@@ -469,7 +469,13 @@ def _zeta(s: Any, q: Any, log_factor: Pair | None = None, n: int = 0) -> Any:
     return np.ldexp(total * part, k - down)
 
 
-def _orders_of_zeta(s: Any, q: Any, m: int, n: int, size: bool = False) -> Any:
+def _quick_orders_of_zeta(s: Any, q: Any, *, m: int, n: int) -> Quick:
+    """`_orders_of_zeta` for narrower dtypes, without pairs."""
+    value, size = (_orders_of_zeta(s, q, m, n, size=sized, pairs=False) for sized in (False, True))
+    return value, np.abs(value) >= NARROW_SHARE * size
+
+
+def _orders_of_zeta(s: Any, q: Any, m: int, n: int, size: bool = False, pairs: bool = True) -> Any:
     """s (s+1) ... (s+n-1) zeta(s+n, q) differentiated m > 0 times by s, for s > 1, q > 0. With `size`, of magnitudes.
 
     Each term and the integral in Euler and Maclaurin's formula is a power times a polynomial in the increment of s.
@@ -510,7 +516,7 @@ def _orders_of_zeta(s: Any, q: Any, m: int, n: int, size: bool = False) -> Any:
         rising = [rising[i] + (rising[i - 1] / (s + j) if i else 0.0) for i in range(m + 1)]
     value = sum(rising[m - i] * total[i] for i in range(m + 1)) * factorial(m)
     small = (q < 100.0) & (s < 1e4)
-    if not size and small.any():
+    if pairs and not size and small.any():
         value[small] = _orders_of_zeta_as_pairs(s[small], q[small], base[small], m, n)
     part, k = _exp_of(log_exact(np.where(np.isfinite(factor), factor, 1.0)), -whole, base, -low)
     found = np.ldexp(value * part, k - down)
@@ -580,7 +586,8 @@ def zeta_derivative(s: Any, q: Any, *, m: int, n: int) -> Any:
         inside = (s > 1.0) & (q > 0.0) & np.isfinite(q) & np.isfinite(s)
         a, b = np.where(inside, s, 2.0), np.where(inside, q, 1.0)
         if m:
-            orders = _orders_of_zeta(a.ravel(), b.ravel(), m, n).reshape(a.shape)
+            quick = None if dtype == np.float64 else _quick_orders_of_zeta
+            orders = mended(_orders_of_zeta, quick, a.ravel(), b.ravel(), m=m, n=n).reshape(a.shape)
             value = np.where(inside, (-1.0) ** n * orders, np.nan)
             value = np.where((s > 1) & (q == np.inf), 0.0, value)
             value = np.where((s > 1) & (q == 0), (-1.0) ** n * np.inf, value)

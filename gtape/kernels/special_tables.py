@@ -43,7 +43,7 @@ def fixed(x: Fraction | int) -> int:
 
 
 # The least share of its largest term that a sum in float64 may be, so that the sum has enough digits.
-_SHARE, _NARROW_SHARE = 0.5, 2.0**-18  # for float64, and for narrower dtypes
+_SHARE, NARROW_SHARE = 0.5, 2.0**-18  # for float64, and for narrower dtypes
 
 
 def flat_float64(core: Callable[..., Any], quick: Callable[..., Quick | None] | None = None) -> Callable[..., Any]:
@@ -60,7 +60,7 @@ def flat_float64(core: Callable[..., Any], quick: Callable[..., Quick | None] | 
             if quick is None:
                 out = core(flat, **params)
             else:
-                least = _SHARE if x.dtype == np.float64 else _NARROW_SHARE
+                least = _SHARE if x.dtype == np.float64 else NARROW_SHARE
                 out = mended(core, lambda v, **given: quick(v, least, **given), flat, **params)
             out = out.reshape(x.shape).astype(x.dtype)
         return out[()]
