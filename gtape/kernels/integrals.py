@@ -158,9 +158,29 @@ def _ei_far(x: Any) -> Any:
     return scaled_exp(x, nearest(total) / x)
 
 
+_EI_ROOT = Fraction("0.372507410781366634461991866580119133535689497771654051555657")
+
+
+def _beside_root(x: Any) -> Any:
+    """Where the polynomials of Ei are divided by x minus its root, because the quotient has no root."""
+    return (x >= 0.25) & (x < 0.5)
+
+
 @lru_cache(maxsize=2)
 def _ei_near_pieces(sign: int) -> Pieces:
-    return Pieces(lambda v: _ei_near(sign).derivative(v, 0), _LEAST, -1)
+    def pair(x: Any) -> Pair:
+        value = _ei_near(sign).derivative(x, 0)
+        if sign > 0 and _beside_root(x).all():  # all numbers are in one octave
+            return over(value, difference((x, 0.0 * x), exact(_EI_ROOT)))
+        return value
+
+    return Pieces(pair, _LEAST, -1)
+
+
+def _quick_ei_near(x: Any, least: float) -> Quick:
+    value, right = _ei_near_pieces(1)(x, least)
+    high, low = exact(_EI_ROOT)
+    return value * np.where(_beside_root(x), (x - high) - low, 1.0), right
 
 
 @lru_cache(maxsize=2)
@@ -183,7 +203,7 @@ def _quick_ei(x: Any, least: float) -> Quick | None:
     near, inner = (a < 0.5) & (a > 0), (a >= 0.5) & (a < _EI_FAR)
     return joined(
         x,
-        (near & (x > 0), lambda v: _ei_near_pieces(1)(v, least)),
+        (near & (x > 0), lambda v: _quick_ei_near(v, least)),
         (near & (x < 0), lambda v: _ei_near_pieces(-1)(-v, least)),
         (inner & (x > 0), lambda v: _ei_table(1).quick(v, least, 0)),
         (inner & (x < 0), lambda v: _ei_table(-1).quick(-v, least, 0)),
