@@ -451,3 +451,10 @@ def test_noise_keeps_orders_whole(f: Any, x: float, order: int, exact_number: fl
     for wrong in (1 + 1e-9, 1 + 1e-3, 2.0, -1.0, np.nan):
         report = judge(f, x, np.float64(exact_number * wrong), order=order)
         assert not report.ok and report.verdict in {"rule", "unstable"}, wrong
+
+
+def test_the_gravest_finding_comes_first() -> None:
+    report = check(lambda x: (1 - tf.cos(x[0])) / x[0] ** 2 + tf.nn.relu(x[1]), np.array([1e-4, 0.0]))
+    assert [f.verdict for f in report.findings] == ["cancellation", "convention"]
+    report = check(lambda x: tf.nn.relu(x[0]) + (1 - tf.cos(x[1])) / x[1] ** 2, np.array([0.0, 1e-4]))
+    assert [f.verdict for f in report.findings] == ["cancellation", "convention"]

@@ -345,7 +345,7 @@ def _said(finding: Finding) -> Any:
 
 
 def merged(findings: list[Finding]) -> list[Finding]:
-    """The findings, where findings of one cause count as one."""
+    """The findings, the gravest first, where findings of one cause count as one."""
     made: list[Finding] = []
     known: dict[Any, Finding] = {}
     for f in findings:
@@ -357,7 +357,7 @@ def merged(findings: list[Finding]) -> list[Finding]:
                 known[said] = f
         elif f.element is not None and same is not f:
             same.absorb(f)
-    return made
+    return sorted(made, key=lambda f: f.gravity)
 
 
 def _findings(given: Any) -> list[Finding]:
@@ -374,6 +374,7 @@ class Report:
     Attributes
     ----------
     findings : list of Finding
+        The gravest first.
     checked : int
         Number of numbers compared with the exact ones.
     coverage : dict
