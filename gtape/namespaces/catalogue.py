@@ -30,6 +30,9 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The source of each ops module, read on first use.
 _texts: dict[str, bytes] = {}
 
+# What `find` found, because a search of all texts takes milliseconds.
+_found: dict[tuple[str, str | None], Any] = {}
+
 _EXPORTED = re.compile(rb"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)
 
 
@@ -136,9 +139,13 @@ def find(name: str, namespace: str | None = None) -> Any:
     """The function with a public name, in one namespace if given; None if there is none."""
     if name.startswith("_"):
         return None
-    found = _find(name, namespace, _declaring(name, exported=True))
+    found = _found.get((name, namespace))
     if found is None:
-        found = _find(name, namespace, list(modules()))
+        found = _find(name, namespace, _declaring(name, exported=True))
+        if found is None:
+            found = _find(name, namespace, list(modules()))
+        if found is not None:
+            _found[name, namespace] = found
     return found.function if isinstance(found, Primitive) else found
 
 
