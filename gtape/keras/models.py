@@ -360,7 +360,10 @@ class Sequential(Model):
         return x
 
     def _build(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        # The layers do not run on zeros here, because calls build the layers. `_need_graph` makes the graph later.
+        if args and isinstance(args[0], KerasTensor):
+            self.build(args[0].shape)
+            return
+        # No graph is made here, because calls build the layers. `_need_graph` makes the graph later.
         shape = args[0]._layout.shape if args and isinstance(args[0], Tensor) else ()
         self._called_with = (None, *shape[1:]) if shape else None
         self.built = True

@@ -22,6 +22,7 @@ from gtape.declare.quickest import quickest
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
 from gtape.recording.trace import is_start, note_assignment, note_start, note_step
+from gtape.recording.undoing import keep_draws, note_change
 from gtape.tensors import operators
 from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, anchor, as_operand, convert_to_tensor
@@ -134,6 +135,7 @@ class Variable(ChangesInPart, Operators):
         followed = stack.sessions if stack.trace and not isinstance(initial_value, Variable) else ()
         with record.off(followed, probe={}), _watching_nothing(followed):
             t = _start(initial_value, dtype)
+        keep_draws()
         if not isinstance(name, str | None):
             raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
         static = None if shape is None else as_shape(shape)
@@ -389,7 +391,10 @@ class Variable(ChangesInPart, Operators):
     def _touch(self) -> None:
         record.refuse_in_traced_calls("assigns a variable")
         stack = record.peek()
-        if stack is not None and stack.sessions:
+        if stack is None:
+            return
+        note_change(self, self._restore, self._state)
+        if stack.sessions:
             self._as_tensor()  # because an assignment counts as a read for automatic watching
             if stack.trace:
                 note_assignment(stack, self)
@@ -411,6 +416,7 @@ class Variable(ChangesInPart, Operators):
 
     def _put(self, value: Any) -> None:
         record.refuse_in_traced_calls("assigns a variable")
+        note_change(self, self._restore, self._state)
         with locks.of_variable(self._uid):
             self._value = self._kept(value)
 

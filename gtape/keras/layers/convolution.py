@@ -9,7 +9,6 @@ import gtape
 from gtape.keras import activations
 from gtape.keras.layers.core import floats_for, format_of
 from gtape.keras.layers.layer import TensorLayer
-from gtape.keras.layers.symbolic import OPEN_SIZES
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
@@ -99,7 +98,7 @@ class _Conv(TensorLayer):
         """ValueError if the input has no place for the kernel, so that the output would be empty."""
         spans = [(k - 1) * d + 1 for k, d in zip(self.kernel_size, self.dilation_rate, strict=True)]
         least = {"valid": spans, "causal": [1], "same": [0] * self.rank}[self.padding]
-        if any(n < m for n, m in zip(self._space(x), least, strict=True)) and not OPEN_SIZES.get():
+        if any(n < m for n, m in zip(self._space(x), least, strict=True)):
             raise ValueError(
                 f"{type(self).__name__}: Computed output size would be zero or negative. Received `inputs shape="
                 f"{tuple(x.shape)}`, `kernel size={self.kernel_size}`, `dilation_rate={self.dilation_rate}`, "

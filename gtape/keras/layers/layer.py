@@ -7,6 +7,8 @@ import re
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
+from operator import setitem
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,6 +21,7 @@ from gtape.keras import constraints, initializers, regularizers
 from gtape.keras.backend import float_dtype, floatx, unique_name
 from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
 from gtape.keras.lookup import FromConfig
+from gtape.recording.undoing import note_change, staying
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.module import Module
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
@@ -352,7 +355,7 @@ class Layer(FromConfig, Module):
                 "the `__init__()` method."
             )
         if is_symbolic((args, kwargs)):
-            return symbolic_call(self, args, kwargs)
+            return self._called_on_symbols(args, kwargs)
         names, takes_training, default, own = _signature(type(self).call)
         args = tuple([self._input(x) for x in args])
         if own and isinstance(self, TensorLayer) and args and args[0].__class__ is not Tensor:
@@ -370,11 +373,7 @@ class Layer(FromConfig, Module):
                 training = default
             if takes_training and training is not None:
                 kwargs["training"] = training
-        if not self.built:
-            self._build(names, args, {k: x for k, x in kwargs.items() if k != "training"})
-            pending = self.__dict__.pop("_pending", None)
-            if pending is not None:  # values of a checkpoint that was read before the variables were made
-                pending(self)
+        self._build_for(names, args, kwargs)
         if around is None:  # because penalties belong to the last call of the outermost layer
             for layer in self._added:
                 layer._losses.clear()
@@ -389,6 +388,28 @@ class Layer(FromConfig, Module):
         finally:
             _CALL.set(around)
         return y
+
+    def _called_on_symbols(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make the variables, and KerasTensors for the outputs."""
+        names = _signature(type(self).call).names
+        self._build_for(names, tuple(map(self._input, args)), {k: self._input(x) for k, x in kwargs.items()})
+        around = _CALL.get()
+        try:
+            # A call around the trial, so that the losses of earlier calls stay.
+            _CALL.set(_Call(None if around is None else around.training, []))
+            return symbolic_call(self, args, kwargs)
+        finally:
+            _CALL.set(around)
+
+    def _build_for(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Make the variables for the arguments of a first call."""
+        if self.built:
+            return
+        with staying():
+            self._build(names, args, {k: x for k, x in kwargs.items() if k != "training"})
+            pending = self.__dict__.pop("_pending", None)
+            if pending is not None:  # values of a checkpoint that was read before the variables were made
+                pending(self)
 
     def _input(self, x: Any) -> Any:
         if isinstance(x, (Tensor, Variable)):
@@ -408,6 +429,7 @@ class Layer(FromConfig, Module):
     def add_loss(self, loss: Any) -> None:
         """Add a penalty computed in `call`. `losses` contains the penalty until the next call."""
         context = _CALL.get()
+        note_change(self, partial(setitem, self._losses, slice(None)), self._losses.copy)
         added = self._added if context is None else context.added
         if all(layer is not self for layer in added):
             self._losses.clear()  # losses of an earlier call outside this model
@@ -424,7 +446,11 @@ class Layer(FromConfig, Module):
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
         """The shape of the output for an input of the given shape. An open size is None."""
-        found = self(KerasTensor(checks.shape(self, "input_shape", input_shape), floatx()))
+        before = self._symbolic
+        try:
+            found = self(KerasTensor(checks.shape(self, "input_shape", input_shape), floatx()))
+        finally:
+            self._symbolic = before
         shape: tuple[int | None, ...] = _shapes(found)
         return shape
 

@@ -14,6 +14,7 @@ from gtape.keras.layers.layer import TensorLayer
 from gtape.ops.nn.dropout import dropped
 from gtape.ops.random.draws import LaterGenerator, drawn, stream
 from gtape.recording.record import is_traced, refuse_in_traced_calls
+from gtape.recording.undoing import note_draw
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
 
@@ -33,6 +34,7 @@ class _Drawing:
 
     def next(self) -> tuple[int, ...]:
         """The integers that select the stream of the next draw."""
+        note_draw(self)
         with self._lock:
             self._draws += 1
             return 5, self._seed, self._draws

@@ -1,30 +1,20 @@
-"""Models as graphs of layers: a KerasTensor is a future value and refers to the layer that computes the value.
-
-A layer runs on zeros once, with 1 for open sizes, because its output shape is needed.
-"""
+"""Models as graphs of layers: a KerasTensor is a future value and refers to the layer that computes the value."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
-
-import numpy as np
 
 import gtape
 from gtape import nest
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
-from gtape.errors import ResourceExhaustedError
 from gtape.keras.backend import float_dtype, unique_name
+from gtape.keras.layers.trials import outputs_of
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import wrap
 
-__all__ = ["OPEN_SIZES", "Graph", "Input", "KerasTensor", "is_symbolic", "symbolic_call"]
-
-# Whether a layer runs on zeros whose sizes besides the batch are partly open, so that real inputs may be larger.
-OPEN_SIZES: ContextVar[bool] = ContextVar("gtape_open_sizes", default=False)
+__all__ = ["Graph", "Input", "KerasTensor", "is_symbolic", "symbolic_call"]
 
 
 def _operators(op: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -65,15 +55,6 @@ class KerasTensor:
     def ndim(self) -> int:
         """The number of axes."""
         return len(self.shape)
-
-    def zeros(self) -> Any:
-        """A tensor of zeros with this shape and dtype, with 1 for open sizes."""
-        sizes = [1 if d is None else d for d in self.shape]
-        kind = checks.dtype(self, self.dtype)
-        try:
-            return wrap(np.full(sizes, b"", object) if kind.kind == "O" else np.zeros(sizes, kind))
-        except (MemoryError, ValueError):
-            raise ResourceExhaustedError(f"there is no memory for a layer's input of shape {self.shape}") from None
 
     def __repr__(self) -> str:
         return f"<KerasTensor shape={self.shape}, dtype={self.dtype}, name={plain(self.name)}>"
@@ -172,23 +153,18 @@ def _replaced(arguments: Any, by: Any) -> Any:
 
 
 def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Build a layer and return KerasTensors for its outputs."""
+    """The KerasTensors for the outputs of a built layer."""
     inputs = [x for x in nest.flatten([list(args), list(kwargs.values())]) if isinstance(x, KerasTensor)]
-    trial_args, trial_kwargs = _replaced((args, kwargs), KerasTensor.zeros)
-    token = OPEN_SIZES.set(any(None in x.shape[1:] for x in inputs))
-    try:
+
+    def run(values: list[Any]) -> Any:
+        trial = dict(zip(map(id, inputs), values, strict=True))
+        trial_args, trial_kwargs = _replaced((args, kwargs), lambda x: trial[id(x)])
         result = layer(*trial_args, **trial_kwargs)
-    finally:
-        OPEN_SIZES.reset(token)
-    result = nest.map_structure(lambda y: checks.tensor(layer, "what `call` returned", y), result)
-    open_batch = any(x.shape and x.shape[0] is None for x in inputs)
+        return nest.map_structure(lambda y: checks.tensor(layer, "what `call` returned", y), result)
+
+    result = outputs_of(layer, run, inputs)
     flat = nest.flatten(result)
-    outputs = []
-    for i, y in enumerate(flat):
-        shape = list(y.shape)
-        if open_batch and shape and shape[0] == 1:
-            shape[0] = None
-        outputs.append(KerasTensor(shape, y.dtype.name, (layer, args, kwargs, i)))
+    outputs = [KerasTensor(y.shape, y.dtype, (layer, args, kwargs, i)) for i, y in enumerate(flat)]
     made = nest.pack_sequence_as(result, outputs) if nest.is_nested(result) else outputs[0]
     layer._symbolic = (args[0] if args else next(iter(kwargs.values()), None), made)
     return made

@@ -20,6 +20,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.scalars import int_of
 from gtape.errors import InvalidArgumentError
 from gtape.recording.record import drawn_later, is_traced, refuse_in_traced_calls
+from gtape.recording.undoing import note_draw
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -63,6 +64,7 @@ class _Seeds:
 
         Each call has its own stream, because two threads must not use a shared generator.
         """
+        note_draw(self)
         with self.lock:
             if seed is None:
                 if self.seed is None:

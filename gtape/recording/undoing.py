@@ -1,0 +1,96 @@
+"""Trials: runs of the user's code whose changes of state are undone, because only the shapes of the results count.
+
+Inside a trial each change of state is noted before it happens: assignments of variables, draws of random numbers,
+losses of layers. Variables that the trial makes stay, and so do the draws of their first values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from gtape.recording.record import off
+
+__all__ = ["keep_draws", "note_change", "note_draw", "staying", "undone"]
+
+
+class _Changes:
+    """The states from before the first change, with the functions that restore them."""
+
+    def __init__(self) -> None:
+        # By identity. An entry keeps its object, so that no other object gets the identity.
+        self.values: dict[int, tuple[Any, Callable[[Any], None], Any]] = {}
+        self.draws: dict[int, tuple[Any, Callable[[Any], None], Any]] = {}
+
+    def undo(self) -> None:
+        for _, restore, state in (*self.values.values(), *self.draws.values()):
+            restore(state)
+
+
+_trial: ContextVar[_Changes | None] = ContextVar("gtape_trial", default=None)
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Undo at the end of the block all noted changes, also after an error. No tape records inside the block."""
+    changes = _Changes()
+    token = _trial.set(changes)
+    try:
+        # With a probe, no compiled program runs, because its assignments are not noted.
+        with off((), probe={}):
+            yield
+    finally:
+        _trial.reset(token)
+        changes.undo()
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """Let the changes of a block stay, because the block makes variables.
+
+    Its draws continue from the state before the trial, as they would without a trial.
+    """
+    changes = _trial.get()
+    if changes is None:
+        yield
+        return
+    for _, restore, state in changes.draws.values():
+        restore(state)
+    changes.draws.clear()
+    token = _trial.set(None)
+    try:
+        yield
+    finally:
+        _trial.reset(token)
+
+
+def note_change(thing: Any, restore: Callable[[Any], None], state: Callable[[], Any]) -> None:
+    """Note an object that is about to change.
+
+    Parameters
+    ----------
+    thing : object
+    restore : callable
+        Restores a state.
+    state : callable
+        Returns the state.
+    """
+    changes = _trial.get()
+    if changes is not None and id(thing) not in changes.values:
+        changes.values[id(thing)] = thing, restore, state()
+
+
+def note_draw(source: Any) -> None:
+    """Note a source of random numbers, with the methods `state` and `restore`, that is about to draw."""
+    changes = _trial.get()
+    if changes is not None and id(source) not in changes.draws:
+        changes.draws[id(source)] = source, source.restore, source.state()
+
+
+def keep_draws() -> None:
+    """Let the draws so far stay, because a variable may begin with them, and two variables may not share draws."""
+    changes = _trial.get()
+    if changes is not None:
+        changes.draws.clear()
