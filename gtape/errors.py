@@ -13,8 +13,8 @@ __all__ = [
     "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
     "FailedPreconditionError", "InternalError", "InvalidArgumentError", "NotATensorError", "NotFoundError", "OpError",
     "OperandTypeError", "OperandValueError", "OperatorNotAllowedInGraphError", "OutOfRangeError",
-    "PermissionDeniedError", "ResourceExhaustedError", "UnauthenticatedError", "UnavailableError", "UnimplementedError",
-    "UnknownError", "VerificationError",
+    "PermissionDeniedError", "ResourceExhaustedError", "ShapeError", "UnauthenticatedError", "UnavailableError",
+    "UnimplementedError", "UnknownError", "VerificationError",
 ]  # fmt: skip
 
 __dir__ = __all__.copy  # the names for `dir`, which sorts them
@@ -116,6 +116,19 @@ class OperandValueError(OperandTypeError, ValueError):
     --------
     >>> import gtape as tf
     >>> issubclass(tf.errors.OperandValueError, ValueError)
+    True
+    """
+
+
+class ShapeError(InvalidArgumentError, ValueError):
+    """The shapes of arguments do not fit.
+
+    The class derives from ValueError, too, because TensorFlow raises it where it knows the shapes before it computes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> issubclass(tf.errors.ShapeError, tf.errors.InvalidArgumentError)
     True
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy as np
 from gtape import nest
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
-from gtape.data import Dataset, drawn, is_dataset
+from gtape.data import drawn, is_dataset
 from gtape.keras.utils import pack_x_y_sample_weight
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 from gtape.tensors.variable import Variable
 
-__all__ = ["Endless", "arrays", "batches_of", "check_rows", "joined", "packed", "rows_of", "taken", "weights_for"]
+__all__ = ["Epochs", "arrays", "batches_of", "check_rows", "joined", "packed", "rows_of", "taken", "weights_for"]
 
 
 def rows_of(x: Any) -> int:
@@ -84,22 +84,36 @@ def joined(parts: list[Any]) -> Any:
     return nest.map_structure(one, *parts) if nest.is_nested(parts[0]) else one(*parts)
 
 
-class Endless:
-    """The batches of a dataset, repeated forever; each reader continues where the last reader stopped."""
+class Epochs:
+    """The batches of one epoch after the other.
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        self._batches = iter(dataset)
+    An epoch with a number of steps continues where the last epoch ended. If the data end within an epoch, the epoch has
+    fewer steps, and the next epoch begins with the first batch, as in Keras.
 
-    def __iter__(self) -> Iterator[Any]:
-        return self
+    Parameters
+    ----------
+    begin : callable
+        Returns an iterator over all batches.
+    steps : int, optional
+        The number of batches of an epoch; all by default.
+    """
 
-    def __next__(self) -> Any:
-        try:
-            return next(self._batches)
-        except StopIteration:
-            self._batches = iter(self._dataset)
-            return next(self._batches)
+    def __init__(self, begin: Callable[[], Iterator[Any]], steps: int | None) -> None:
+        self._begin, self._steps = begin, steps
+        self._rest: Iterator[Any] = iter(())
+
+    def epoch(self) -> Iterator[Any]:
+        """The batches of the next epoch."""
+        if self._steps is None:
+            yield from self._begin()
+            return
+        empty = True
+        for data in itertools.islice(self._rest, self._steps):
+            empty = False
+            yield data
+        if empty:
+            self._rest = self._begin()
+            yield from itertools.islice(self._rest, self._steps)
 
 
 def weights_for(y: Any, given: Any, class_weight: dict[int, float] | None) -> Any:
@@ -128,16 +142,15 @@ def packed(x: Any, y: Any, weight: Any, class_weight: Any) -> Any:
     return pack_x_y_sample_weight(x, y, weights_for(y, weight, class_weight))
 
 
-def batches_of(x: Any, y: Any, weight: Any, size: Any, shuffle: bool, steps: Any, class_weight: Any) -> Iterator[Any]:
-    """The batches of an epoch."""
+def batches_of(x: Any, y: Any, weight: Any, size: Any, shuffle: bool, class_weight: Any) -> Iterator[Any]:
+    """All batches of the data."""
     if is_dataset(x):
-        yield from itertools.islice(x, steps)
+        yield from x
         return
     check_rows(x=x, y=y, sample_weight=weight)
     n, size = rows_of(x), size or 32
     order = np.random.default_rng(drawn(None)).permutation(n) if shuffle else np.arange(n)
-    starts = range(0, n, size) if steps is None else range(0, min(n, steps * size), size)
-    for start in starts:
+    for start in range(0, n, size):
         rows = order[start : start + size]
         labels, given = taken(y, rows), taken(weight, rows)
         yield pack_x_y_sample_weight(taken(x, rows), labels, weights_for(labels, given, class_weight))

@@ -332,6 +332,11 @@ def binary_crossentropy(
     -------
     Tensor
 
+    Raises
+    ------
+    ValueError
+        For different shapes.
+
     Examples
     --------
     >>> import gtape as tf
@@ -342,6 +347,11 @@ def binary_crossentropy(
     from_logits, label_smoothing = checked(
         "binary_crossentropy", from_logits=from_logits, label_smoothing=label_smoothing
     ).values()
+    if y_true._layout.shape != y_pred._layout.shape:
+        raise ValueError(
+            f"Arguments `target` and `output` must have the same shape. Received: target.shape={y_true.shape}, "
+            f"output.shape={y_pred.shape}"
+        )
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
     if from_logits:

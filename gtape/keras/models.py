@@ -167,7 +167,9 @@ class Model(Trainer, Layer):
         rows = [("Layer (type)", "Output Shape", "Param #")]
         for layer in self.layers:
             title = f"{plain(layer.name)} ({plain(type(layer).__name__)})"
-            rows.append((title, str(shapes.get(id(layer), "?")), f"{layer.count_params():,}"))
+            rows.append(
+                (title, str(shapes.get(id(layer), "?")), f"{layer.count_params():,}" if layer.built else "0 (unbuilt)")
+            )
         first, second = int(width * 0.45), int(width * 0.75)
         say(f'Model: "{plain(self.name)}"')
         for i, (name, shape, count) in enumerate(rows):

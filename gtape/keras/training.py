@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,10 @@ import numpy as np
 from gtape import nest
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
-from gtape.data import Dataset, is_dataset
+from gtape.data import is_dataset
+from gtape.errors import InvalidArgumentError, ShapeError
 from gtape.keras import losses, metrics, optimizers
-from gtape.keras.batches import Endless, arrays, batches_of, check_rows, joined, packed, rows_of, taken
+from gtape.keras.batches import Epochs, arrays, batches_of, check_rows, joined, packed, rows_of, taken
 from gtape.keras.callbacks import Callbacks, History
 from gtape.keras.loss import Loss, reduced
 from gtape.keras.metrics import Mean, MeanMetricWrapper, Metric
@@ -32,7 +36,11 @@ class Trainer:
     name: Any
     losses: Any
     trainable_variables: Any
+    _takes_training: Callable[[], bool]
     optimizer: Any = None
+    # Set by `compile` and `fit`: the loss as it was given, and the metrics of the last training.
+    loss: Any
+    history: History
     stop_training = False
     _loss: Any = None
     _loss_weights: Any = None
@@ -75,7 +83,7 @@ class Trainer:
             self._loss = nest.map_structure(losses.get, loss)
         else:
             self._loss = loss if known else losses.get(loss)
-        self._loss_weights = loss_weights
+        self.loss, self._loss_weights = loss, loss_weights
         self._means, self._chosen = (), ()
         names = self._output_names() if isinstance(self._loss, (list, tuple, dict)) else []
         self._means = tuple([Mean(name=f"{name}_loss") for name in names])
@@ -186,13 +194,21 @@ class Trainer:
         self._need_compiled()
         x, y, sample_weight = unpack_x_y_sample_weight(data)
         with GradientTape() as tape:
-            y_pred = self(x, training=True)  # type: ignore[operator]
+            y_pred = self._predicted(x, training=True)
             loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True)
             scaled = self.optimizer.scale_loss(loss)
         variables = self.trainable_variables
         self._track(loss, x)
-        self.optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
+        if variables:
+            self.optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
+        else:
+            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def _predicted(self, x: Any, training: bool) -> Any:
+        """The outputs. Only a `call` with an argument `training` hears of training, as in Keras."""
+        flag = {"training": training} if self._takes_training() else {}
+        return self(x, **flag)  # type: ignore[operator]
 
     def _track(self, loss: Any, x: Any) -> None:
         if self._tracker is not None:
@@ -201,7 +217,7 @@ class Trainer:
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluate a batch and return metrics by name."""
         x, y, sample_weight = unpack_x_y_sample_weight(data)
-        y_pred = self(x, training=False)  # type: ignore[operator]
+        y_pred = self._predicted(x, training=False)
         loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=False)
         self._track(loss, x)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
@@ -263,22 +279,21 @@ class Trainer:
                 cut = int(rows_of(x) * (1.0 - validation_split))
                 validating = tuple(taken(v, slice(cut, None)) for v in (x, y, sample_weight) if v is not None)
                 x, y, sample_weight = [taken(v, slice(0, cut)) for v in (x, y, sample_weight)]
-        history = History()
+        history = self.history = History()
         told = Callbacks(callbacks, self, epochs=epochs, steps=steps_per_epoch, verbose=verbose)
         told.add(history)
         self.stop_training = False
         told.tell("on_train_begin", {})
-        if isinstance(x, Dataset) and steps_per_epoch is not None:
-            x = Endless(x)  # because an epoch continues where the last epoch ended
+        begin = partial(batches_of, x, y, sample_weight, batch_size, shuffle, class_weight)
+        batches = Epochs(begin, steps_per_epoch)
         logs: dict[str, Any] = {}
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
             told.tell("on_epoch_begin", epoch, {})
             logs = {}
-            batches = batches_of(x, y, sample_weight, batch_size, shuffle, steps_per_epoch, class_weight)
-            for step, data in enumerate(batches):
+            for step, batch in enumerate(batches.epoch()):
                 told.tell("on_train_batch_begin", step, {})
-                logs = _numbers(self.train_step(data))
+                logs = _numbers(self.train_step(batch))
                 told.tell("on_train_batch_end", step, logs)
             if validating is not None and (epoch + 1) % validation_freq == 0:
                 seen = self._evaluated(validating, validation_batch_size or batch_size, validation_steps, told)
@@ -300,7 +315,7 @@ class Trainer:
         told.tell("on_test_begin", {})
         logs: dict[str, Any] = {}
         x, y, weights = (*[p if is_dataset(p) else arrays(p) for p in parts], None, None)[:3]
-        for data in batches_of(x, y, weights, batch_size, False, steps, None):
+        for data in islice(batches_of(x, y, weights, batch_size, False, None), steps):
             logs = _numbers(self.test_step(data))
         told.tell("on_test_end", logs)
         return logs
@@ -347,8 +362,8 @@ class Trainer:
         batch_size, steps = _count("batch_size", batch_size), _count("steps", steps)
         x = x if is_dataset(x) else arrays(x)
         parts = []
-        for data in batches_of(x, None, None, batch_size, False, steps, None):
-            y = self(unpack_x_y_sample_weight(data)[0], training=False)  # type: ignore[operator]
+        for data in islice(batches_of(x, None, None, batch_size, False, None), steps):
+            y = self._predicted(unpack_x_y_sample_weight(data)[0], training=False)
             parts.append(nest.map_structure(lambda t: checks.tensor(self, "an output", t).numpy(), y))
         if not parts:
             raise ValueError("predict() got no rows")
@@ -407,6 +422,16 @@ def _part(structure: Any, i: int) -> Any:
 
 
 def _loss_of(f: Callable[..., Any], y: Any, y_pred: Any, weight: Any) -> Any:
+    try:
+        return _loss_alone(f, y, y_pred, weight)
+    except InvalidArgumentError as e:
+        shapes = [getattr(v, "shape", None) for v in (y, y_pred)]
+        if isinstance(e, ValueError) or shapes[0] == shapes[1]:
+            raise
+        raise ShapeError(f"the labels of shape {shapes[0]} do not fit the outputs of shape {shapes[1]}: {e}") from e
+
+
+def _loss_alone(f: Callable[..., Any], y: Any, y_pred: Any, weight: Any) -> Any:
     if isinstance(f, Loss):
         return f(y, y_pred, weight)
     return reduced(checks.tensor("compile", "what the loss returned", f(y, y_pred)), weight, "sum_over_batch_size")

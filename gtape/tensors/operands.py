@@ -133,7 +133,7 @@ def matrix_operand(x: Any, op: str, *, square: bool = False) -> Tensor:
     shape = t._layout.shape
     if len(shape) < 2 or (square and shape[-1] != shape[-2]):
         kind = "square matrices are needed (shape [..., n, n])" if square else "matrices are needed (shape [..., m, n])"
-        raise errors.InvalidArgumentError(f"{op}: {kind}, not the shape {t._layout.tensor_shape}")
+        raise errors.ShapeError(f"{op}: {kind}, not the shape {t._layout.tensor_shape}")
     return t
 
 

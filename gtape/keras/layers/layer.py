@@ -265,7 +265,14 @@ class Layer(FromConfig, Module):
                 v.assign(value.astype(v.dtype.as_numpy_dtype))
 
     def count_params(self) -> int:
-        """The number of elements of all variables."""
+        """The number of elements of all variables. ValueError before the variables are made."""
+        kind = type(self)
+        never = kind.__module__.startswith("gtape.") and kind is not Layer and kind.build is Layer.build
+        if not (self.built or never):
+            raise ValueError(
+                f"You tried to call `count_params` on layer '{plain(self.name)}', but the layer isn't built. You can "
+                "build it manually via: `layer.build(input_shape)`."
+            )
         return sum(v._layout.size for v in self.variables)
 
     def add_weight(
@@ -388,6 +395,10 @@ class Layer(FromConfig, Module):
         finally:
             _CALL.set(around)
         return y
+
+    def _takes_training(self) -> bool:
+        """Whether `call` has an argument `training`."""
+        return _signature(type(self).call).takes_training
 
     def _called_on_symbols(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the variables, and KerasTensors for the outputs."""

@@ -11,6 +11,7 @@ import gtape
 from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
+from gtape.errors import ShapeError
 from gtape.keras.layers.layer import Layer
 from gtape.tensors import argument_checks as checks
 
@@ -33,13 +34,33 @@ class _Merge(Layer):
             call = ">>> tf.keras.layers.{}(){}\n{}".format(cls.__name__, *cls._example)
             add_sections(cls, Parameters="**common : as for `Layer`", Examples=call)
 
+    def build(self, input_shape: Any) -> None:
+        shapes = _shapes_of(self, input_shape)
+        if len({s[0] for s in shapes if s} - {None}) > 1:
+            raise ShapeError(f"Cannot merge tensors with different batch sizes. Received tensors with shapes {shapes}")
+        for other in shapes[1:]:
+            for a, b in zip(reversed(shapes[0][1:]), reversed(other[1:]), strict=False):
+                if a != b and None not in (a, b) and 1 not in (a, b):
+                    raise ShapeError(
+                        f"Inputs have incompatible shapes. Received shapes {shapes[0][1:]} and {other[1:]}"
+                    )
+        self.built = True
+
     def call(self, inputs: Any) -> Any:
         if not isinstance(inputs, (list, tuple)) or not inputs or isinstance(inputs, TensorShape):
             raise ValueError(
                 f"A {type(self).__name__} layer should be called on a list of at least 1 input. Received: "
                 f"{shown(inputs)}"
             )
-        return self._merge([checks.tensor(self, "inputs", x) for x in inputs])
+        return self._merge(self._aligned([checks.tensor(self, "inputs", x) for x in inputs]))
+
+    def _aligned(self, inputs: list[Any]) -> list[Any]:
+        """The inputs with equally many axes: new axes follow the axis of the batch, as in Keras."""
+        most = max(x.ndim for x in inputs)
+        return [
+            x if x.ndim == most else gtape.reshape(x, [*x.shape[:1], *[1] * (most - x.ndim), *x.shape[1:]])
+            for x in inputs
+        ]
 
     def _merge(self, inputs: list[Any]) -> Any:
         return reduce(type(self)._op, inputs)
@@ -106,8 +127,32 @@ class Concatenate(_Merge):
         super().__init__(**common)
         self.axis = checks.whole(self, "axis", axis)
 
+    def build(self, input_shape: Any) -> None:
+        shapes = _shapes_of(self, input_shape)
+        ranks = {len(s) for s in shapes}
+        rank = max(ranks, default=0)
+        joined = self.axis % rank if rank else 0
+        columns = zip(*shapes, strict=False) if -rank <= self.axis < rank else ()
+        differ = any(len({*sizes} - {None}) > 1 for axis, sizes in enumerate(columns) if axis != joined)
+        if len(ranks) > 1 or differ:
+            raise ShapeError(
+                "A `Concatenate` layer requires inputs with matching shapes except for the concatenation axis. "
+                f"Received: input_shape={shapes}"
+            )
+        self.built = True
+
+    def _aligned(self, inputs: list[Any]) -> list[Any]:
+        return inputs
+
     def _merge(self, inputs: list[Any]) -> Any:
         return gtape.concat(inputs, axis=self.axis)
+
+
+def _shapes_of(layer: Layer, given: Any) -> list[tuple[Any, ...]]:
+    """The shapes of the inputs; none for an argument that is no list, which `call` refuses."""
+    if not isinstance(given, (list, tuple)) or not all(isinstance(s, (list, tuple)) for s in given):
+        return []
+    return [checks.shape(layer, "input_shape", s) for s in given]
 
 
 def _as_function(layer: type[_Merge]) -> Callable[..., Any]:

@@ -106,10 +106,12 @@ class _Trials:
         self._error: Exception | None = None
         self._results: dict[tuple[int, int], list[Any]] = {}  # the results with their leaves, by the sizes
         self._variables = len(layer.variables)
+        known = sorted({d for x in inputs for d in x.shape if d})  # open sizes may have to equal known ones
+        self._sizes = [*_SIZES, *[(d, d) for d in known]]
 
     def of_open_batch(self) -> None:
         """Run the layer on batches of two sizes."""
-        for batch in sorted({b for b, _ in _SIZES}):
+        for batch in dict.fromkeys([b for b, _ in sorted(_SIZES) + self._sizes]):
             if self.are_at_most(_MOST, batch, 1) or not self._results:
                 self.add((batch, 1))
             if self._found() >= 2:
@@ -117,7 +119,7 @@ class _Trials:
 
     def of_open_axes(self) -> None:
         """Run the layer with several sizes of the open axes."""
-        for batch, size in _SIZES:
+        for batch, size in self._sizes:
             if self.are_at_most(_MOST, batch, size) or not self._results:
                 self.add((batch, size))
             if self._found() >= 3:

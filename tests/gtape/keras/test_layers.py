@@ -569,3 +569,34 @@ def test_batch_normalization_takes_its_moments_from_the_steps_of_a_mask() -> Non
     np.testing.assert_allclose(layer.moving_variance.numpy(), 0.75 + variance / 4, rtol=1e-5)
     with pytest.raises(ValueError, match="`mask` must have the axes of the inputs"):
         layer(x, training=True, mask=tf.constant([True]))
+
+
+@pytest.mark.parametrize(
+    ("layer", "shapes", "said"),
+    [
+        (layers.Add, [(2, 3), (2, 4)], "incompatible shapes"),
+        (layers.Subtract, [(2, 3), (2, 4)], "incompatible shapes"),
+        (layers.Maximum, [(2, 3), (3, 3)], "different batch sizes"),
+        (layers.Add, [(2, 3), (3,)], "different batch sizes"),
+        (layers.Concatenate, [(2, 3), (3, 4)], "matching shapes except for the concatenation axis"),
+        (layers.Concatenate, [(2, 3), (2,)], "matching shapes except for the concatenation axis"),
+    ],
+)
+def test_merge_layers_refuse_shapes_that_do_not_fit(layer: Any, shapes: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        layer()([tf.ones(shape) for shape in shapes])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        layer()([keras.Input(batch_shape=shape) for shape in shapes])
+
+
+def test_a_merge_adds_axes_behind_the_batch() -> None:
+    x, y = tf.reshape(tf.range(24.0), [2, 4, 3]), tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    np.testing.assert_array_equal(layers.Add()([x, y]).numpy(), x.numpy() + y.numpy()[:, None])
+    assert layers.Add()([keras.Input((4, 3)), keras.Input((3,), batch_size=7)]).shape == (7, 4, 3)
+
+
+def test_the_number_of_parameters_is_known_once_a_layer_is_built() -> None:
+    for layer in (layers.Dense(2), layers.Layer(), keras.Sequential([layers.Dense(2)])):
+        with pytest.raises(ValueError, match="isn't built"):
+            layer.count_params()
+    assert layers.Dropout(0.5).count_params() == 0

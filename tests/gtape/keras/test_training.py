@@ -277,3 +277,77 @@ def test_weighted_metrics_get_the_weights_of_samples_and_the_others_do_not() -> 
     assert seen["mse"] == 2.5 and seen["weighted_mse"] == (3 * 1 + 4) / 4
     model.compile("sgd", "mse", weighted_metrics=["mse"])
     assert [m.name for m in model.metrics] == ["loss", "mse"]
+
+
+def epochs_of(data: Any, steps: int | None, epochs: int = 4) -> Any:
+    """The losses of epochs of a model that returns its input: means of x * x over the batches of an epoch."""
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")])
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    options: Any = {"batch_size": 2, "shuffle": False} if isinstance(data, tuple) else {}
+    given = data if isinstance(data, tuple) else (data,)
+    return model.fit(*given, steps_per_epoch=steps, epochs=epochs, verbose=0, **options).history["loss"]
+
+
+SIX = np.arange(6, dtype=np.float32).reshape(6, 1)
+
+
+# The losses are TensorFlow's. Three batches of two rows have the losses 0.5, 6.5 and 20.5.
+@pytest.mark.parametrize(
+    ("steps", "losses"),
+    [(None, [9.0 + 1 / 6] * 4), (1, [0.5, 6.5, 20.5, 0.5]), (2, [3.5, 20.5, 3.5, 20.5]), (5, [9.0 + 1 / 6] * 4)],
+)
+def test_an_epoch_of_some_steps_continues_where_the_last_epoch_ended(steps: Any, losses: Any) -> None:
+    batches = tf.data.Dataset.from_tensor_slices((SIX, 0 * SIX)).batch(2)
+    assert epochs_of((SIX, 0 * SIX), steps) == pytest.approx(losses)
+    assert epochs_of(batches, steps) == pytest.approx(losses)
+
+
+def test_an_epoch_of_a_repeated_dataset_has_all_its_steps() -> None:
+    batches = tf.data.Dataset.from_tensor_slices((SIX, 0 * SIX)).batch(2).repeat()
+    assert epochs_of(batches, 2) == pytest.approx([3.5, 10.5, 13.5, 3.5])
+
+
+def test_only_a_call_with_an_argument_training_hears_of_training() -> None:
+    class Without(keras.Model):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop, self.dense = keras.layers.Dropout(0.5), keras.layers.Dense(4, kernel_initializer="identity")
+
+        def call(self, x: Any) -> Any:
+            return self.dense(self.drop(x))
+
+    class With(Without):
+        def call(self, x: Any, training: Any = None) -> Any:
+            return super().call(x)
+
+    losses = []
+    for model in (Without(), With()):
+        model.compile(keras.optimizers.SGD(0.0), "mse")
+        losses.append(model.train_on_batch(np.ones((20, 4), np.float32), np.ones((20, 4), np.float32)))
+    assert losses[0] == 0.0 and losses[1] > 0.0
+
+
+def test_a_model_without_variables_can_be_trained_and_warns() -> None:
+    model = keras.Sequential([keras.layers.ReLU()])
+    model.compile("sgd", "mse")
+    with pytest.warns(UserWarning, match="does not have any trainable weights"):
+        assert model.train_on_batch(SIX, 0 * SIX) == pytest.approx(9.0 + 1 / 6)
+
+
+def test_a_model_keeps_the_loss_of_compile_and_the_history_of_fit() -> None:
+    model = made(1)
+    model.compile("sgd", "mse")
+    assert model.loss == "mse" and not hasattr(model, "history")
+    history = model.fit(X, YES, verbose=0)
+    assert model.history is history
+
+
+@pytest.mark.parametrize(
+    ("loss", "width"), [("mse", 3), ("mae", 3), ("binary_crossentropy", 3), ("binary_crossentropy", 1), ("huber", 3)]
+)
+def test_labels_of_another_width_are_a_value_error(loss: str, width: int) -> None:
+    model = made(2)
+    model.compile("sgd", loss)
+    labels = np.ones((20, width), np.float32)
+    with pytest.raises(ValueError, match="shape"):
+        model.fit(X, labels, verbose=0)
