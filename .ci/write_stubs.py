@@ -183,9 +183,8 @@ def _top() -> Space:
         space.imported.update({n: (module, n) for n in names})
     space.imported.update({n: ("gtape", n) for n in _literal(assigned["_NAMESPACES"])})
     space.imported.update({n: ("gtape.keras", n) for n in _literal(assigned["_FROM_KERAS"])})
-    for name in _literal(assigned["_INITIALIZERS"]):
-        words = name.removesuffix("_initializer").split("_")
-        space.imported[name] = ("gtape.keras.initializers", "".join(map(str.title, words)))
+    for name, initializer in _literal(assigned["_INITIALIZERS"]).items():
+        space.imported[name] = ("gtape.keras.initializers", initializer)
     space.imported.update({n: ("gtape.dtypes", n) for n in _literal(dtypes["__all__"])})
     space.imported["Tensor"] = ("gtape.tensors.tensor", "Tensor")
     space.imported["print"] = ("gtape.base.printing", "print_v2")

@@ -60,10 +60,13 @@ _NAMESPACES = frozenset({
 
 # Parts of Keras that TensorFlow also has at its top level: tf.optimizers.Adam is tf.keras.optimizers.Adam.
 _FROM_KERAS = frozenset({"initializers", "losses", "metrics", "optimizers"})
-_INITIALIZERS = frozenset({
-    "constant_initializer", "ones_initializer", "random_normal_initializer", "random_uniform_initializer",
-    "zeros_initializer",
-})  # fmt: skip
+_INITIALIZERS = {
+    "constant_initializer": "ConstantOfItsType",
+    "ones_initializer": "Ones",
+    "random_normal_initializer": "RandomNormal",
+    "random_uniform_initializer": "RandomUniform",
+    "zeros_initializer": "Zeros",
+}
 _PLAIN = frozenset({"Tensor", "__version__", "executing_eagerly", "newaxis", "print"})
 
 
@@ -93,7 +96,7 @@ def _find(name: str) -> Any:
     if name in _FROM_KERAS:
         return _import(f"gtape.keras.{name}")
     if name in _INITIALIZERS:
-        return getattr(_import(f"{__name__}.keras.initializers"), name.removesuffix("_initializer"))
+        return getattr(_import(f"{__name__}.keras.initializers"), _INITIALIZERS[name])
     if name == "Tensor":
         return _import("gtape.tensors.tensor").PublicTensor
     if name == "print":

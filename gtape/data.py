@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gtape import nest
 from gtape.base.shown import shown
 from gtape.base.tensor_spec import TensorSpec
+from gtape.errors import InvalidArgumentError, ShapeError
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, announce, convert_to_tensor, is_tensor, number_read, wrap
 
@@ -85,6 +86,7 @@ class Dataset:
         self._make = make
         self._size = checks.whole(self, "size", size)  # negative: INFINITE_CARDINALITY or UNKNOWN_CARDINALITY
         self._open_batch = open_batch  # whether the last batch may be shorter
+        self._spec: Any = None  # the kind of the elements, if the caller gave it
 
     def __copy__(self) -> Dataset:
         return self  # because nothing changes a dataset
@@ -139,14 +141,16 @@ class Dataset:
         generator : callable
             Called with `args` at the start of each iteration over the dataset.
         output_types, output_signature : dtype or TensorSpec, or structure of these, optional
-            The dtypes of the elements; `output_shapes` is ignored.
+            The dtypes of the elements, and their shapes in a TensorSpec.
+        output_shapes : shape or structure of these, optional
+            The shapes of elements of `output_types`. An iteration raises InvalidArgumentError for other elements.
         args : tuple, optional
         """
         checks.function("from_generator", "generator", generator)
         given = () if args is None else checks.each("from_generator", "args", args, "a tuple")
         kinds = None
         if output_signature is not None or output_types is not None:
-            kinds = _mapped(_type_of, output_types if output_signature is None else output_signature)
+            kinds = _specs(output_types if output_signature is None else output_signature, output_shapes)
 
         def make() -> Iterator[Any]:
             made = generator(*given)
@@ -156,9 +160,11 @@ class Dataset:
                 said = shown(made)
                 raise TypeError(f"from_generator: `generator` must return an iterable, not {said}") from None
             for x in elements:
-                yield _element(x) if kinds is None else _mapped(lambda d, v: convert_to_tensor(v, d), kinds, x)
+                yield _element(x) if kinds is None else _fitting(kinds, x)
 
-        return Dataset(make, UNKNOWN_CARDINALITY)
+        made = Dataset(make, UNKNOWN_CARDINALITY)
+        made._spec = kinds
+        return made
 
     @staticmethod
     def range(*args: int, output_type: Any = "int64", name: str | None = None) -> Dataset:
@@ -208,7 +214,14 @@ class Dataset:
         checks.function("filter", "predicate", predicate)
 
         def kept(x: Any) -> bool:
-            return checks.flag("filter", "what predicate returned", _called(predicate, x))
+            found = _called(predicate, x)
+            if is_tensor(found) and found.dtype == "bool" and not found._layout.shape:
+                return bool(found)
+            if isinstance(found, (bool, np.bool_)):
+                return bool(found)
+            raise ValueError(
+                f"Invalid `predicate`. `predicate` must return a bool scalar tensor, but it returned {shown(found)}"
+            )
 
         return self._like(lambda: (x for x in self if kept(x)), UNKNOWN_CARDINALITY)
 
@@ -216,7 +229,9 @@ class Dataset:
         self, batch_size: Any, drop_remainder: bool = False, num_parallel_calls: Any = None, **more: Any
     ) -> Dataset:
         """Several elements stacked; the last batch may be shorter unless it is dropped."""
-        n = checks.whole("batch", "batch_size", batch_size, least=1)
+        n = checks.whole("batch", "batch_size", batch_size)
+        if n < 1:
+            raise ShapeError(f"batch: `batch_size` must be a positive integer. Received: batch_size={n}")
         drop_remainder = checks.flag("batch", "drop_remainder", drop_remainder)
 
         def make() -> Iterator[Any]:
@@ -364,6 +379,8 @@ class Dataset:
 
     @property
     def element_spec(self) -> Any:
+        if self._spec is not None:
+            return self._spec
         first = next(iter(self), None)
         if first is None:
             raise ValueError("the dataset is empty, so its kind of elements is unknown")
@@ -386,9 +403,22 @@ class Dataset:
     def __bool__(self) -> bool:
         return True
 
+    if not TYPE_CHECKING:  # because a type checker would then accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f"; {_LACKING}" if name in _LEFT_OUT else ""
+            raise AttributeError(f"'Dataset' object has no attribute {name!r}{hint}")
+
     def __repr__(self) -> str:
         return f"<gtape.data.Dataset of {self._size if self._size >= 0 else 'an unknown number of'} elements>"
 
+
+_LACKING = "gtape does not have this method: a Python generator can do the same, with Dataset.from_generator"
+_LEFT_OUT = frozenset({
+    "apply", "bucket_by_sequence_length", "flat_map", "ignore_errors", "interleave", "options", "padded_batch",
+    "ragged_batch", "rebatch", "rejection_resample", "save", "scan", "shard", "snapshot", "sparse_batch", "take_while",
+    "unique", "window",
+})  # fmt: skip
 
 # The names of the arguments of `range`, by their number.
 _BOUNDS = {1: ("stop",), 2: ("start", "stop"), 3: ("start", "stop", "step")}
@@ -399,9 +429,41 @@ def _check_dataset(owner: str, x: Any) -> None:
         raise TypeError(f"{owner} takes datasets of gtape.data.Dataset, not {shown(x)}")
 
 
-def _type_of(spec: Any) -> np.dtype[Any]:
-    """The dtype of an element, from a TensorSpec or a dtype."""
-    return checks.dtype("from_generator", spec.dtype if isinstance(spec, TensorSpec) else spec, "output_signature")
+def _specs(kinds: Any, shapes: Any) -> Any:
+    """A TensorSpec for each part of an element, from dtypes or TensorSpecs, and from shapes of the same structure."""
+    if isinstance(kinds, (tuple, dict)):
+        keys = kinds if isinstance(kinds, dict) else range(len(kinds))
+        parts = {k: _specs(kinds[k], None if shapes is None else shapes[k]) for k in keys}
+        return parts if isinstance(kinds, dict) else tuple(parts.values())
+    if isinstance(kinds, TensorSpec):
+        return kinds
+    return TensorSpec(shapes, checks.dtype("from_generator", kinds, "output_signature"))
+
+
+def _fitting(spec: Any, x: Any) -> Any:
+    """An element as tensors. InvalidArgumentError unless its structure, dtypes and shapes are as promised."""
+    if isinstance(spec, tuple) and isinstance(x, tuple) and len(spec) == len(x):
+        return tuple([_fitting(s, part) for s, part in zip(spec, x, strict=True)])
+    if isinstance(spec, dict) and isinstance(x, dict) and spec.keys() == x.keys():
+        return {k: _fitting(spec[k], x[k]) for k in spec}
+    if isinstance(spec, (tuple, dict)):
+        raise InvalidArgumentError(
+            f"from_generator: `generator` yielded an element that did not match the expected structure {spec}: "
+            f"{shown(x)}"
+        )
+    try:
+        made = convert_to_tensor(x, spec.dtype)
+    except (TypeError, ValueError) as e:
+        raise InvalidArgumentError(
+            "from_generator: `generator` yielded an element that could not be converted to the expected type "
+            f"{spec.dtype.name}: {e}"
+        ) from e
+    if not spec.shape.is_compatible_with(made._layout.tensor_shape):
+        raise InvalidArgumentError(
+            f"from_generator: `generator` yielded an element of shape {made.shape} where an element of shape "
+            f"{spec.shape} was expected"
+        )
+    return made
 
 
 def drawn(seed: Any) -> int:

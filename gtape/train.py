@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -26,6 +26,14 @@ __all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint", "list_variabl
 _ENDING = ".npz"
 
 __dir__ = __all__.copy  # the names for `dir`, which sorts them
+
+
+if not TYPE_CHECKING:  # because a type checker that sees this function accepts any name
+
+    def __getattr__(name: str) -> NoReturn:
+        from gtape.namespaces.catalogue import unknown
+
+        raise unknown("gtape.train", name, __all__)
 
 
 # ---------------------------------------------------------------------------------------------- variables of objects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gtape.base.shown import shown
 from gtape.tensors import argument_checks as checks
@@ -11,6 +11,14 @@ from gtape.tensors import argument_checks as checks
 __all__ = ["Callback", "History", "LambdaCallback"]
 
 __dir__ = __all__.copy  # the names for `dir`, which sorts them
+
+
+if not TYPE_CHECKING:  # because a type checker that sees this function accepts any name
+
+    def __getattr__(name: str) -> NoReturn:
+        from gtape.namespaces.catalogue import unknown
+
+        raise unknown("gtape.keras.callbacks", name, __all__)
 
 
 class Callback:

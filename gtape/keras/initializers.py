@@ -21,7 +21,7 @@ from gtape.errors import ResourceExhaustedError
 from gtape.keras.backend import float_dtype
 from gtape.keras.lookup import Configured, by_name
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 
 __all__ = [
     "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Identity", "Initializer", "LecunNormal",
@@ -125,6 +125,28 @@ class Constant(Initializer):
             return np.broadcast_to(given, shape)
         except ValueError:
             raise ValueError(f"Constant: a value of shape {given.shape} does not fill a weight of {shape}") from None
+
+
+class ConstantOfItsType(Constant):
+    """`Constant` under the name ``tf.constant_initializer``: without a dtype, values keep the dtype of the constant.
+
+    Parameters
+    ----------
+    value : float or array
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.constant_initializer(3)([2]).numpy()
+    array([3, 3], dtype=int32)
+    """
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
+        """Values for a weight of the given shape. `dtype` is that of the constant by default."""
+        if dtype is None:
+            own = convert_to_tensor(self.value)._layout.dtype
+            return wrap(np.array(self._values(checks.shape(self, "shape", shape, whole=True)), own))
+        return super().__call__(shape, dtype)
 
 
 class Identity(Initializer):

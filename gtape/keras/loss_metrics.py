@@ -14,7 +14,7 @@ from gtape.base.quiet import quiet
 from gtape.base.sections import add_sections
 from gtape.keras import loss_functions
 from gtape.keras.metric import MeanMetricWrapper
-from gtape.tensors.tensor import Tensor, read_from_variables, wrap
+from gtape.tensors.tensor import Tensor
 
 __all__ = [
     "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge", "CosineSimilarity", "Hinge", "KLDivergence",
@@ -66,7 +66,7 @@ class RootMeanSquaredError(_MeanLoss, example="[[0.0], [0.0]], [[2.0], [2.0]]", 
     @quiet
     def result(self) -> Tensor:
         """The root of the mean; 0 before the first batch."""
-        return read_from_variables(wrap(np.float32(np.sqrt(self._mean()))))
+        return self._result(np.sqrt(self._mean()))
 
 
 class MeanAbsoluteError(_MeanLoss, example="[[1.0]], [[3.0]]", mean=2.0):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import get_annotations
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -29,6 +29,14 @@ __all__ = [
 ]  # fmt: skip
 
 __dir__ = __all__.copy  # the names for `dir`, which sorts them
+
+
+if not TYPE_CHECKING:  # because a type checker that sees this function accepts any name
+
+    def __getattr__(name: str) -> NoReturn:
+        from gtape.namespaces.catalogue import unknown
+
+        raise unknown("gtape.keras.losses", name, __all__)
 
 
 class _Function(Loss):

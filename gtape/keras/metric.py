@@ -55,7 +55,7 @@ class Metric:
     Parameters
     ----------
     dtype : dtype, optional
-        Ignored, because state is always float64 and results are float32.
+        The dtype of results of means and sums, float32 by default. Their state is always float64.
     name : str, optional
 
     Examples
@@ -150,10 +150,15 @@ class Sums(Metric):
         count = float(self.count.numpy())
         return float(self.total.numpy()) / count if count else 0.0
 
+    def _result(self, number: Any) -> Tensor:
+        """A result in the metric's dtype."""
+        kind = np.dtype(np.float32) if self.dtype is None else self.dtype
+        return read_from_variables(wrap(kind.type(number)))
+
     @quiet
     def result(self) -> Tensor:
         """The mean; 0 before the first value."""
-        return read_from_variables(wrap(np.float32(self._mean())))
+        return self._result(self._mean())
 
 
 class Mean(Sums):
@@ -205,7 +210,7 @@ class Sum(Sums):
     @quiet
     def result(self) -> Tensor:
         """The sum."""
-        return read_from_variables(wrap(np.float32(self.total.numpy())))
+        return self._result(self.total.numpy())
 
 
 class MeanMetricWrapper(Sums, FromConfig):

@@ -27,6 +27,8 @@ __dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 _OF_GRAPHS = frozenset({"input", "input_shape", "inputs", "output", "output_shape", "outputs"})
 
+_OF_FILES = frozenset({"export", "save", "save_spec", "to_json"})
+
 _WIDEST = 10_000  # characters in a line of a summary
 
 
@@ -233,7 +235,8 @@ class Model(Trainer, Layer):
     def __getattr__(self, name: str) -> Any:
         if name in _OF_GRAPHS:  # Python calls this after a property raised AttributeError
             raise AttributeError(f"{plain(self.name)} is no graph of layers, so it has no `{name}` that is known")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        hint = "; gtape saves variables: model.save_weights(path), or train.Checkpoint" if name in _OF_FILES else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def _need_graph(self) -> Graph:
         if self._graph is None:

@@ -80,6 +80,37 @@ LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
         "this is TensorFlow 1; here, as in TensorFlow 2, ops run as they are called": _names("""
             Graph Session compat get_variable global_variables_initializer placeholder
         """),
+        "what gtape has of experimental names is in the namespaces themselves, such as random.experimental": _names(
+            "experimental"
+        ),
+    },
+    "image": {
+        "gtape has no ops on images except patches": _names("""
+            adjust_brightness adjust_contrast adjust_hue adjust_saturation central_crop convert_image_dtype
+            crop_and_resize crop_to_bounding_box decode_image decode_jpeg decode_png draw_bounding_boxes flip_left_right
+            flip_up_down grayscale_to_rgb hsv_to_rgb image_gradients non_max_suppression pad_to_bounding_box psnr
+            random_brightness random_contrast random_crop random_flip_left_right random_flip_up_down resize
+            resize_with_crop_or_pad resize_with_pad rgb_to_grayscale rgb_to_hsv rot90 sobel_edges ssim total_variation
+            transpose
+        """),
+    },
+    "train": {"optimizers of gtape.keras keep a moving average with use_ema=True": _names("ExponentialMovingAverage")},
+    "keras": {
+        "layers and optimizers take a dtype and a loss_scale_factor": _names("mixed_precision"),
+        "gtape has no models or data sets to load": _names("applications datasets"),
+        "gtape does not have this one": _names("distribution export ops preprocessing quantizers random saving"),
+    },
+    "keras.callbacks": {
+        "gtape does not have this one: write a subclass of Callback": _names("""
+            BackupAndRestore CSVLogger CallbackList EarlyStopping LearningRateScheduler ModelCheckpoint ProgbarLogger
+            ReduceLROnPlateau RemoteMonitor SwapEMAWeights TensorBoard TerminateOnNaN
+        """),
+    },
+    "keras.losses": {
+        "gtape does not have this one; a loss may be any function of labels and predictions": _names("""
+            CTC CategoricalFocalCrossentropy CategoricalGeneralizedCrossEntropy Circle Dice Tversky
+            categorical_focal_crossentropy circle ctc dice tversky
+        """),
     },
     "linalg": {"gtape has no derivative of this one": _names("eigh_tridiagonal logm sqrtm")},
     "nn": {

@@ -125,3 +125,55 @@ def test_a_dataset_says_that_it_cannot_be_pickled() -> None:
     assert list(copy.deepcopy(dataset).as_numpy_iterator()) == [0, 1, 2]
     with pytest.raises(TypeError, match="a Dataset cannot be pickled"):
         pickle.dumps(dataset)
+
+
+VECTOR = tf.TensorSpec([2], "float32")
+
+
+def yielding(*elements: Any, **options: Any) -> Any:
+    return tf.data.Dataset.from_generator(lambda: iter(elements), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "element", "said"),
+    [
+        ({"output_signature": VECTOR}, [1.0, 2.0, 3.0], r"of shape \(3,\) where an element of shape \(2,\)"),
+        ({"output_signature": VECTOR}, 1.0, r"of shape \(\) where"),
+        ({"output_signature": VECTOR}, "text", "could not be converted to the expected type float32"),
+        ({"output_signature": (VECTOR, VECTOR)}, [1.0, 2.0], "did not match the expected structure"),
+        ({"output_signature": {"x": VECTOR}}, {"y": [1.0, 2.0]}, "did not match the expected structure"),
+        ({"output_types": "float32", "output_shapes": [2]}, [1.0], r"of shape \(1,\) where"),
+        ({"output_types": ("float32", "int32"), "output_shapes": ([2], [])}, ([1.0], 1), r"of shape \(1,\) where"),
+    ],
+)
+def test_a_generator_keeps_the_promise_of_its_signature(options: Any, element: Any, said: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        list(yielding(element, **options))
+
+
+def test_the_signature_of_a_generator_is_the_spec_of_the_elements() -> None:
+    lists = yielding(([1.0, 2.0], 1), output_signature=(tf.TensorSpec([None], "float32"), tf.TensorSpec([], "int32")))
+    ((x, n),) = lists
+    assert x.numpy().tolist() == [1.0, 2.0] and n.dtype == "int32"
+    assert lists.element_spec[0].shape.as_list() == [None]
+    assert yielding(1.0, output_types="float64").element_spec.dtype == "float64"
+
+
+@pytest.mark.parametrize("found", [1, 1.0, None, tf.constant(1), tf.constant([True])])
+def test_a_predicate_returns_one_bool(found: Any) -> None:
+    with pytest.raises(ValueError, match="must return a bool scalar"):
+        list(tf.data.Dataset.range(2).filter(lambda x: found))
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_batch_has_an_element_at_least(size: int) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="positive integer"):
+        tf.data.Dataset.range(2).batch(size)
+
+
+@pytest.mark.parametrize("name", ["flat_map", "window", "padded_batch", "unique"])
+def test_a_method_that_is_left_out_is_said_to_be(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; gtape does not have this method"):
+        getattr(tf.data.Dataset.range(2), name)
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        tf.data.Dataset.range(2).nonsense  # noqa: B018

@@ -103,3 +103,9 @@ ONES = np.ones((2, 4, 4, 3))
 def test_what_does_not_fit_is_said(call: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def test_one_block_size_stands_for_all_axes_of_crops() -> None:
+    x = tf.reshape(tf.range(16.0), [4, 2, 2, 1])
+    one, each = tf.batch_to_space(x, 2, [[0, 1], [0, 0]]), tf.batch_to_space(x, [2, 2], [[0, 1], [0, 0]])
+    np.testing.assert_array_equal(one.numpy(), each.numpy())

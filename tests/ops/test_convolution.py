@@ -316,7 +316,7 @@ FILTER = np.ones((2, 2, 2, 1))
             lambda: tf.nn.conv2d_transpose(ONES, np.ones((2, 2, 1, 2)), [1, 9, 8, 1], 2),
             InvalidArgumentError, r"\[5, 4\] places",
         ),
-        (lambda: tf.nn.conv2d_transpose(ONES, FILTER, [8, 8], 2), InvalidArgumentError, "4 entries"),
+        (lambda: tf.nn.conv2d_transpose(ONES, FILTER, [8], 2), InvalidArgumentError, "4 entries"),
         (lambda: tf.nn.conv_transpose(ONES, FILTER, [8, 8], 2), ValueError, "3 entries"),
         (lambda: tf.nn.convolution(ONES[0, 0], FILTER[0, 0]), ValueError, "3 axes"),
     ],
@@ -324,3 +324,12 @@ FILTER = np.ones((2, 2, 2, 1))
 def test_what_does_not_fit_is_said(call: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_a_transposed_convolution_takes_the_sizes_of_space_alone(data_format: str) -> None:
+    first = data_format == "NCHW"
+    x, kernel = tf.random.normal([1, 3, 5, 6] if first else [1, 5, 6, 3]), tf.random.normal([3, 3, 2, 3])
+    whole = [1, 2, 10, 12] if first else [1, 10, 12, 2]
+    found, wanted = (tf.nn.conv2d_transpose(x, kernel, s, [2, 2], "SAME", data_format) for s in ([10, 12], whole))
+    np.testing.assert_array_equal(found.numpy(), wanted.numpy())

@@ -585,3 +585,40 @@ def test_products_with_many_elements_have_the_bits_of_small_ones(sizes: tuple[in
             assert kernel(left(a), right(b)).tobytes() == np.dot(left(a), right(b)).tobytes()
     if n == m:
         assert kernel(a, a.T).tobytes() == np.dot(a, a.T).tobytes()
+
+
+# TensorFlow refuses and takes the same shapes.
+@pytest.mark.parametrize(
+    ("labels", "logits"),
+    [
+        ((2, 2), (2,)), ((3, 2), (1, 2)), ((3, 4, 2), (4, 2)), ((1, 4, 2), (3, 4, 2)), ((2, 2, 2), (2, 1, 2)),
+        ((), (3,)), ((3, 3), (3, 2)),
+    ],
+)  # fmt: skip
+def test_the_cross_entropy_refuses_logits_without_a_row_for_each_sample(labels: Any, logits: Any) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be broadcastable"):
+        tf.nn.softmax_cross_entropy_with_logits(labels=tf.ones(labels), logits=tf.ones(logits))
+
+
+@pytest.mark.parametrize(
+    ("labels", "logits"),
+    [
+        ((2,), (3, 2)), ((1, 2), (3, 2)), ((3, 1), (3, 2)), ((4, 2), (1, 4, 2)), ((2, 2, 2), (4, 2)),
+        ((1, 1, 2), (3, 2)), ((3, 2), (3, 1)),
+    ],
+)  # fmt: skip
+def test_one_row_of_labels_stands_for_all_samples(labels: Any, logits: Any) -> None:
+    numbers = np.random.default_rng(0)
+    y, x = numbers.random(labels, np.float32), numbers.random(logits, np.float32)
+    rows, classes = x.reshape(-1, logits[-1]), max(labels[-1], logits[-1])
+    wide = np.broadcast_to(rows, (len(rows), classes)).astype(np.float64)
+    shares = np.log(np.exp(wide).sum(axis=1, keepdims=True)) - wide
+    wanted = (y.reshape(-1, labels[-1]) * shares).sum(axis=1).reshape(logits[:-1])
+    found = tf.nn.softmax_cross_entropy_with_logits(labels=y, logits=x)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+
+
+def test_matrices_of_too_few_axes_are_a_value_error() -> None:
+    for kind in (ValueError, tf.errors.InvalidArgumentError):
+        with pytest.raises(kind, match="matrices are needed"):
+            tf.linalg.pinv([1.0, 2.0])

@@ -161,9 +161,12 @@ class PReLU(TensorLayer):
 class Softmax(TensorLayer):
     """`gtape.nn.softmax` as a layer.
 
+    A call takes a `mask`, too: a bool array of the shape of the input. Entries with False get the share 0.
+
     Parameters
     ----------
-    axis : int
+    axis : int or sequence of int
+        The axes over which the shares add to 1.
     **common : as for `Layer`
 
     Examples
@@ -171,11 +174,23 @@ class Softmax(TensorLayer):
     >>> import gtape as tf
     >>> tf.keras.layers.Softmax()(tf.constant([[0.0, 0.0]])).numpy()
     array([[0.5, 0.5]], dtype=float32)
+    >>> tf.keras.layers.Softmax()(tf.constant([[0.0, 0.0]]), mask=tf.constant([[True, False]])).numpy()
+    array([[1., 0.]], dtype=float32)
     """
 
-    def __init__(self, axis: int = -1, **common: Any) -> None:
+    def __init__(self, axis: Any = -1, **common: Any) -> None:
         super().__init__(**common)
-        self.axis = checks.whole(self, "axis", axis)
+        several = isinstance(axis, (list, tuple))
+        self._axes = [checks.whole(self, "axis", a) for a in (axis if several else [axis])]
+        self.axis = axis if several else self._axes[0]
 
-    def call(self, inputs: Any) -> Any:
-        return gtape.nn.softmax(self._taken(inputs), axis=self.axis)
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        x = self._taken(inputs)
+        if mask is not None:
+            mask = gtape.cast(checks.tensor(self, "mask", mask), x.dtype)
+            x = x + (1.0 - mask) * (-3e4 if x.dtype == "float16" else -1e9)  # Keras's numbers
+        if len(self._axes) == 1:
+            y = gtape.nn.softmax(x, axis=self._axes[0])
+        else:
+            y = gtape.exp(x - gtape.reduce_logsumexp(x, axis=self._axes, keepdims=True))
+        return y if mask is None else y * mask

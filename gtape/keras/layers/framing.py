@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import gtape
 from gtape.base.shown import shown
 from gtape.keras.layers.core import format_of
@@ -38,14 +40,14 @@ class _Framed(TensorLayer):
 
 
 class UpSampling2D(_Framed):
-    """Repeats each row and each column of images.
+    """Repeats each row and each column of images, or interpolates between them.
 
     Parameters
     ----------
     size : int or pair of int
         The numbers of repetitions of rows and columns.
     data_format : {"channels_last", "channels_first"}, optional
-    interpolation : {"nearest"}
+    interpolation : {"nearest", "bilinear"}
     **common : as for `Layer`
 
     Raises
@@ -64,15 +66,26 @@ class UpSampling2D(_Framed):
         self, size: Any = (2, 2), data_format: str | None = None, interpolation: str = "nearest", **common: Any
     ) -> None:
         super().__init__(data_format, **common)
-        if not isinstance(interpolation, str) or interpolation != "nearest":
-            raise ValueError(
-                f"UpSampling2D repeats rows and columns: interpolation={shown(interpolation)} is not there"
-            )
+        self.interpolation = checks.choice(self, "interpolation", interpolation, ("nearest", "bilinear"))
         self.size = checks.sizes(self, "size", size, 2)
 
     def call(self, inputs: Any) -> Any:
-        y = gtape.repeat(self._taken(inputs), self.size[0], axis=self._first)
-        return gtape.repeat(y, self.size[1], axis=self._first + 1)
+        y = self._taken(inputs)
+        enlarged = gtape.repeat if self.interpolation == "nearest" else _interpolated
+        for i, size in enumerate(self.size):
+            y = enlarged(y, size, axis=self._first + i)
+        return y
+
+
+def _interpolated(x: Any, size: int, axis: int) -> Any:
+    """`size` places for each place along an axis, on the lines between the centres of the places."""
+    x = x if x.dtype.is_floating else gtape.cast(x, "float32")
+    n = x._layout.shape[axis]
+    centres = (np.arange(n * size) + 0.5) / size - 0.5
+    before = np.floor(centres)
+    shares = (centres - before).reshape(-1, *[1] * (x.ndim - 1 - axis))
+    low, high = (gtape.gather(x, np.clip(before + k, 0, max(n - 1, 0)).astype(int), axis=axis) for k in (0, 1))
+    return low + (high - low) * gtape.cast(shares, x.dtype)
 
 
 class ZeroPadding2D(_Framed):

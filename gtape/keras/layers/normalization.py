@@ -22,7 +22,7 @@ def _axes(axis: list[int], rank: int) -> list[int]:
 
 
 def _normalized(x: Any, epsilon: float, mean: Any, variance: Any, beta: Any, gamma: Any) -> Any:
-    y = (x - mean) * gtape.math.rsqrt(variance + epsilon)
+    y = (x if mean is None else x - mean) * gtape.math.rsqrt(variance + epsilon)
     y = y if gamma is None else y * gamma
     return y if beta is None else y + beta
 
@@ -154,6 +154,8 @@ class LayerNormalization(_Normalization):
     axis : int or sequence of int
         The normalised axes; gamma and beta have their shape.
     epsilon, center, scale, beta_initializer, gamma_initializer : as for `BatchNormalization`
+    rms_scaling : bool
+        Whether to only divide by the root of the variance and multiply by gamma. Keras deprecates the argument.
     beta_regularizer, gamma_regularizer, beta_constraint, gamma_constraint : str or callable, optional
     **common : as for `Layer`
 
@@ -168,9 +170,11 @@ class LayerNormalization(_Normalization):
     def __init__(
         self, axis: Any = -1, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
         beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", beta_regularizer: Any = None,
-        gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None, **common: Any,
+        gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None,
+        rms_scaling: bool = False, **common: Any,
     ) -> None:  # fmt: skip
         super().__init__(**common)
+        self.rms_scaling = checks.flag(self, "rms_scaling", rms_scaling)
         asked = axis if isinstance(axis, (list, tuple)) else [axis]
         self.axis, self._asked = axis, [checks.whole(self, "axis", a) for a in asked]
         self.beta_initializer, self.gamma_initializer = beta_initializer, gamma_initializer
@@ -182,7 +186,10 @@ class LayerNormalization(_Normalization):
         rank = len(checks.shape(self, "input_shape", input_shape))
         axes = _axes(self._asked, rank) if rank else [0]
         whole = self._to_build_for(input_shape, *axes)
-        self._make([whole[a] for a in axes])
+        shape = [whole[a] for a in axes]
+        # Scaling by the variance always has gamma, and never beta, as in Keras.
+        self.gamma = self._weight("gamma", shape) if self.scale or self.rms_scaling else None
+        self.beta = self._weight("beta", shape) if self.center and not self.rms_scaling else None
         self.built = True
 
     def call(self, inputs: Any) -> Any:
@@ -192,4 +199,4 @@ class LayerNormalization(_Normalization):
         shape = [x.shape[i] if i in axes else 1 for i in range(x.ndim)]
         last = axes == [x.ndim - 1]
         beta, gamma = (v if v is None or last else gtape.reshape(v, shape) for v in (self.beta, self.gamma))
-        return _normalized(x, self.epsilon, mean, variance, beta, gamma)
+        return _normalized(x, self.epsilon, None if self.rms_scaling else mean, variance, beta, gamma)

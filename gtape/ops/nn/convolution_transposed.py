@@ -25,6 +25,9 @@ def _transposed(
     g, w, first = images_and_filters(input, filters, n, data_format, op)
     rank(g, n + 2, "input", op)
     shape = static_ints(output_shape)
+    if len(shape) == n == 2 and w.ndim == 4:  # TensorFlow takes the two sizes of space alone
+        whole = (g._layout.shape[0], *shape, w._layout.shape[2])
+        shape = (whole[0], whole[3], *shape) if first else whole
     if len(shape) != n + 2:
         raise errors.InvalidArgumentError(f"{op}: `output_shape` must have {n + 2} entries. Received: {list(shape)}")
     count, *places, seen = g._layout.shape

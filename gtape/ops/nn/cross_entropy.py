@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.conventions import ENTROPIES, SUMMED, conventional
 from gtape.declare.primitives import REGISTRY, elementwise
-from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
 from gtape.ops.shape.broadcasting import broadcast_to_op
+from gtape.ops.shape.spatial import reshaped
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -90,7 +91,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
     labels : tensor
         A weight for each class. A sum of 1 is not checked.
     logits : tensor of floats
-        The shape of `labels`, or one that broadcasts with it.
+        The shape of `labels`. One row of labels may stand for all samples, but not one row of logits.
     axis : int
         The axis of the classes.
 
@@ -111,18 +112,36 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
     """
     labels, logits = _labels_like(labels, logits)
     if labels._layout.shape != logits._layout.shape:
-        try:
-            shape = broadcast_shapes(labels._layout.shape, logits._layout.shape)
-        except ValueError:
-            raise errors.InvalidArgumentError(
-                f"softmax_cross_entropy_with_logits: logits and labels must be broadcastable: "
-                f"logits_size={logits._layout.tensor_shape} "
-                f"labels_size={labels._layout.tensor_shape}"
-            ) from None
-        labels = labels if labels._layout.shape == shape else broadcast_to_op(labels, shape=shape)
-        logits = logits if logits._layout.shape == shape else broadcast_to_op(logits, shape=shape)
+        labels, logits = _of_one_shape(labels, logits, axis)
     logits, axis = logits_and_axis(logits, axis, "softmax_cross_entropy_with_logits")
     return cross_entropy_op(labels, logits, axis=axis)
+
+
+def _of_one_shape(labels: Tensor, logits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Labels and logits in one shape.
+
+    As in TensorFlow, both are matrices with a row of classes for each sample. One row of labels stands for all samples,
+    and one class for all classes.
+    """
+    a, b = labels._layout.shape, logits._layout.shape
+    at, where = (axis % len(s) if s and -len(s) <= axis < len(s) else None for s in (a, b))
+    if at is not None and where is not None:
+        given, samples = a[:at] + a[at + 1 :], b[:where] + b[where + 1 :]
+        classes = b[where] if a[at] == 1 else a[at]
+        last = at == len(a) - 1 and where == len(b) - 1
+        if a[at] in (1, classes) and b[where] in (1, classes):
+            if last and given != samples and math.prod(given) == math.prod(samples):
+                labels, given = reshaped(labels, (*samples, a[at])), samples
+            elif last and math.prod(given) == 1:
+                labels, given = reshaped(labels, (a[at],)), ()
+            if given == samples or (math.prod(given) == 1 and len(given) in (0, len(samples))):
+                shape = (*b[:where], classes, *b[where + 1 :])
+                labels = labels if labels._layout.shape == shape else broadcast_to_op(labels, shape=shape)
+                return labels, logits if b == shape else broadcast_to_op(logits, shape=shape)
+    raise errors.InvalidArgumentError(
+        f"softmax_cross_entropy_with_logits: logits and labels must be broadcastable: logits_size="
+        f"{logits._layout.tensor_shape} labels_size={labels._layout.tensor_shape}"
+    )
 
 
 def _labels_like(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:

@@ -206,6 +206,8 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     ----------
     input : tensor, shape [batch, *space, ...]
         `batch` must be a multiple of the product of `block_shape`.
+    block_shape : int or sequence of int
+        Size of a block along each spatial axis; an integer stands for all axes of `crops`.
     crops : sequence of pairs of int
         The numbers of pixels to cut off before and after each spatial axis of the result.
 
@@ -219,6 +221,9 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     array([[1., 2.]], dtype=float32)
     """
     op = "batch_to_space"
+    size = as_operand(block_shape)
+    if not size._layout.shape:  # one size for all axes, which only this direction takes in TensorFlow
+        block_shape = np.full(as_operand(crops)._layout.shape[:1], size._value)
     x, blocks, cuts = _blocks(input, block_shape, crops, "crops", op)
     m, many = len(blocks), math.prod(blocks)
     n, space, rest = x._layout.shape[0], x._layout.shape[1 : m + 1], x._layout.shape[m + 1 :]

@@ -508,11 +508,11 @@ def test_forgotten_parts_of_a_layer_are_told() -> None:
         lambda: layers.Reshape((3, 3))(tf.ones([2, 8])),
         lambda: layers.Reshape((3, -1))(tf.ones([2, 8])),
         lambda: layers.Conv2D(3, 2, groups=2),
-        lambda: layers.UpSampling2D(2, interpolation="bilinear"),
+        lambda: layers.UpSampling2D(2, interpolation="bicubic"),
     ],
 )
 def test_what_cannot_work_is_a_value_error_at_once(make: Any) -> None:
-    with pytest.raises(ValueError, match=r"nonsense|unique names|total size|evenly divisible|not there"):
+    with pytest.raises(ValueError, match=r"nonsense|unique names|total size|evenly divisible|`interpolation`"):
         make()
 
 
@@ -600,3 +600,32 @@ def test_the_number_of_parameters_is_known_once_a_layer_is_built() -> None:
         with pytest.raises(ValueError, match="isn't built"):
             layer.count_params()
     assert layers.Dropout(0.5).count_params() == 0
+
+
+# The numbers of the next three tests are TensorFlow's.
+def test_a_softmax_layer_takes_a_mask_and_several_axes() -> None:
+    x, mask = tf.constant([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]), tf.constant([[True, False, True], [False] * 3])
+    shares = layers.Softmax()(x, mask=mask)
+    np.testing.assert_allclose(shares.numpy(), [[0.1192029, 0.0, 0.8807971], [0.0] * 3], rtol=1e-6)
+    whole = layers.Softmax(axis=(0, 1))(x).numpy()
+    np.testing.assert_allclose(whole[0], [0.04501528, 0.12236421, 0.3326204], rtol=1e-6)
+    part = layers.Softmax(axis=(0, 1))(x, mask=tf.constant([[True, False, True], [True] * 3])).numpy()
+    np.testing.assert_allclose(part, [[0.05129153, 0.0, 0.378996], [0.378996, 0.1394248, 0.05129153]], rtol=1e-6)
+
+
+def test_a_layer_normalization_may_scale_by_the_variance_alone() -> None:
+    layer = layers.LayerNormalization(rms_scaling=True)
+    wanted = [[1.2238274, 2.4476547, 3.6714821], [3.2061045, 4.0076308, 5.610683]]
+    np.testing.assert_allclose(layer([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]]).numpy(), wanted, rtol=1e-6)
+    assert [v.name.split("/")[-1] for v in layer.weights] == ["gamma:0"]
+
+
+def test_images_are_enlarged_by_interpolation() -> None:
+    x = tf.reshape(tf.range(6.0), [1, 2, 3, 1])
+    twice = layers.UpSampling2D(interpolation="bilinear")(x).numpy()[0, :, :, 0]
+    assert twice[0].tolist() == [0.0, 0.25, 0.75, 1.25, 1.75, 2.0]
+    assert twice[:, 1].tolist() == [0.25, 1.0, 2.5, 3.25]
+    rows = layers.UpSampling2D((3, 1), interpolation="bilinear")(x).numpy()[0, :, 0, 0]
+    np.testing.assert_allclose(rows, [0.0, 0.0, 1.0, 2.0, 3.0, 3.0], rtol=1e-6)
+    first = layers.UpSampling2D(interpolation="bilinear", data_format="channels_first")(tf.reshape(x, [1, 1, 2, 3]))
+    assert first.numpy()[0, 0].tolist() == twice.tolist()

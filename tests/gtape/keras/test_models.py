@@ -227,3 +227,8 @@ def test_a_model_lists_its_inputs_and_goes_on_from_any_layer() -> None:
     np.testing.assert_array_equal(scores.numpy(), model(image).numpy())
     with pytest.raises(AttributeError, match="has no defined output: begin the model with"):
         keras.layers.Dense(1).output  # noqa: B018
+
+
+def test_a_model_says_how_variables_are_saved() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'save'; gtape saves variables"):
+        keras.Sequential().save  # noqa: B018

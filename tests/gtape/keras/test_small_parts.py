@@ -307,3 +307,28 @@ def test_a_score_at_a_threshold_is_not_above_it() -> None:
     precision = keras.metrics.Precision(thresholds=[0.2])([0, 1], tf.constant([0.2, 0.9]))
     assert float(precision) == 1.0 and precision.shape == ()
     assert keras.metrics.Recall(thresholds=[0.2, 0.9])([1, 1], np.array([0.2, 0.9])).numpy().tolist() == [0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(3, "int32"), ([1, 2], "int32"), (True, "bool"), (3.0, "float32"), (np.float64(3), "float64")]
+)
+def test_a_constant_initializer_keeps_the_dtype_of_its_value(value: Any, dtype: str) -> None:
+    assert tf.constant_initializer(value)((2,)).dtype == dtype
+    assert tf.constant_initializer(value)((2,), dtype="float64").dtype == "float64"
+    assert keras.initializers.Constant(value)((2,)).dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", None])
+def test_means_have_the_dtype_of_the_metric(dtype: Any) -> None:
+    for make in (keras.metrics.Mean, keras.metrics.Sum):
+        metric = make(dtype=dtype)
+        metric.update_state([0.1, 0.2, 0.4])
+        assert metric.result().dtype == (dtype or "float32")
+    error = keras.metrics.RootMeanSquaredError(dtype=dtype)
+    assert error([0.0], [0.1]).dtype == (dtype or "float32")
+
+
+def test_double_means_keep_the_digits_of_double_sums() -> None:
+    metric = keras.metrics.Mean(dtype="float64")
+    metric.update_state(tf.constant([0.1, 0.2, 0.4]))
+    assert float(metric.result()) == pytest.approx(0.23333333681027094, rel=1e-15)  # TensorFlow's number
