@@ -270,8 +270,6 @@ UNSEEN: dict[tuple[str, str], str] = {
     ("tf.keras.layers.ReLU", "threshold"): "a limit of a comparison: outputs jump or stay",
     ("tf.metrics.BinaryAccuracy", "threshold"): "a limit of a comparison: outputs jump or stay",
     ("tf.metrics.binary_accuracy", "threshold"): "a limit of a comparison: outputs jump or stay",
-    ("tf.metrics.BinaryCrossentropy", "label_smoothing"): "metrics return float32; the loss of this name is tried",
-    ("tf.metrics.CategoricalCrossentropy", "label_smoothing"): "metrics return float32; the loss of this name is tried",
     ("tf.keras.layers.BatchNormalization", "momentum"): "changes the moving averages only; see the test of weights",
     ("tf.keras.Optimizer", "ema_momentum"): "an abstract class",
     ("tf.linalg.lstsq", "l2_regularizer"): "see the test of named calls",

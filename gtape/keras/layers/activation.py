@@ -181,6 +181,8 @@ class Softmax(TensorLayer):
     def __init__(self, axis: Any = -1, **common: Any) -> None:
         super().__init__(**common)
         several = isinstance(axis, (list, tuple))
+        if several and not axis:
+            raise ValueError("Softmax: `axis` must be an integer or integers. Received: axis=[]")
         self._axes = [checks.whole(self, "axis", a) for a in (axis if several else [axis])]
         self.axis = axis if several else self._axes[0]
 

@@ -72,7 +72,6 @@ def refused(call: Callable[[], Any], *names: str, error: Any = ValueError) -> No
         ("SeparableConv2D", "depth_multiplier", {"filters": 2, "kernel_size": 2}),
         ("RepeatVector", "n", {}),
         ("Concatenate", "axis", {}),
-        ("Softmax", "axis", {}),
         ("BatchNormalization", "axis", {}),
     ],
 )
@@ -639,6 +638,11 @@ def test_bits_of_precision(bits: Any) -> None:
 def test_a_layer_of_several_tensors_refuses_one(name: str, x: Any) -> None:
     refused(lambda: getattr(layers, name)()(x), "should be called on a list of at least 1 input")
     refused(lambda: getattr(layers, name.lower())(x), "should be called on a list of at least 1 input")
+
+
+@pytest.mark.parametrize("axis", ["a", 1.5, None, [], [0.5], ["a"]])
+def test_the_axes_of_softmax_are_whole_numbers(axis: Any) -> None:
+    refused(lambda: layers.Softmax(axis=axis), "Softmax", "`axis` must be")
 
 
 _NO_PLACE = "Computed output size would be zero or negative"
