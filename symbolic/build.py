@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.declare.primitives import REGISTRY
+from gtape.engine.rules import RuleStep
 from gtape.recording.record import ANCHOR, INS, OUT, PARENTS, SEQ, STEP, TAPES, TRACE, step_of
 from gtape.recording.trace import Return
-from gtape.symbolic.program import GradMark, Node, Program
+from gtape.symbolic.program import GradMark, Node, Program, Recomputed
 
 __all__ = ["build"]
 
@@ -89,6 +91,9 @@ class _Builder:
     def finish(self, record: Any) -> None:
         """Add the node of a record whose inputs already have nodes."""
         step = step_of(record)
+        if _is_recomputed(record):
+            self.finish_recomputed(record, step)
+            return
         if step.prim is None:  # one output of an op with several
             whole = self.program.nodes[self.found[record[PARENTS][SEQ]]]
             node = self.add("item", whole.output[step.index], record, record[SEQ])
@@ -105,6 +110,25 @@ class _Builder:
             node.body = tuple(self.number(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True))
         elif t.body is not None:
             node.mark = self.mark(t.body)
+
+    def finish_recomputed(self, record: Any, step: Any) -> None:
+        """Add a result of a recomputed function as the same number as that of its body.
+
+        The gradient is that of the body by construction, so that the ops of the body are all there is to check.
+        """
+        k = None if step.prim is not None else step.index
+        t = record[TRACE] if k is None else record[PARENTS][TRACE]
+        if k is None:
+            self.program.recomputed.append(Recomputed(t.call, t.output, step_of(record).name, t.line))
+            if isinstance(t.output, tuple):
+                return  # each result has a record of its own
+        prim = REGISTRY["identity"]
+        node = self.add("op", t.output if k is None else t.output[k], record, record[SEQ])
+        node.prim, node.step, node.active = prim, RuleStep(prim, (0,), {}, None, None), (0,)
+        node.line = t.line = self.lines.setdefault(t.line, t.line)
+        node.flows, node.rule_of = (frozenset().union(*[f for f in t.flows if f]),), t.rule_of
+        origin, x = t.body_origins[k or 0], t.body[k or 0]
+        node.inputs = (self.number(origin, x._value),)
 
     def mark(self, g: Any) -> GradMark:
         """The mark that names the targets and sources of a derivative."""
@@ -147,6 +171,14 @@ def _made(record: Any) -> Any:
     """The record of the op that made a watched constant in place of its leaf; any other record unchanged."""
     kept = record is not None and record[STEP] is None and record[OUT] is not ANCHOR and record[INS] is not None
     return record[INS] if kept else record
+
+
+def _is_recomputed(record: Any) -> bool:
+    """Whether a record is a call of a recomputed function, or one of its results."""
+    step = step_of(record)
+    if step.prim is None:
+        return _is_recomputed(record[PARENTS])
+    return bool(step.prim.kind == "custom" and step.recomputes)
 
 
 def _needs(record: Any) -> list[tuple[Any, Any]]:

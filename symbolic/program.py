@@ -17,7 +17,7 @@ from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.recording.record import Session
 
-__all__ = ["GradMark", "Node", "Program"]
+__all__ = ["GradMark", "Node", "Program", "Recomputed"]
 
 
 class Node:
@@ -148,6 +148,26 @@ class GradMark(NamedTuple):
         return [*self.targets, *self.cotangents, *self.tangents]
 
 
+class Recomputed(NamedTuple):
+    """A call of a function that the backward pass runs again.
+
+    Attributes
+    ----------
+    call : (function, arguments, keyword arguments) or None
+        None in a pickle, because functions are mostly closures.
+    output : raw value or tuple
+        The recorded results.
+    name : str
+    line : (file, number, function)
+        The user's line.
+    """
+
+    call: Any
+    output: Any
+    name: str
+    line: Any
+
+
 class Program:
     """A recorded computation.
 
@@ -167,6 +187,8 @@ class Program:
     returned : dict
         For each node that makes a constant from a value which left the tape (see `gtape.symbolic.build`): the `Return`,
         and whether the node is the constant itself, as ops read it.
+    recomputed : list of Recomputed
+        The calls of functions that the backward pass runs again. The ops of their bodies are nodes of the program.
 
     A pickle keeps the program, except the functions of custom gradients.
 
@@ -186,10 +208,11 @@ class Program:
         self.session: Any = None
         self.stops: frozenset[int] = frozenset()
         self.returned: dict[int, tuple[Any, bool]] = {}
+        self.recomputed: list[Recomputed] = []
         self._blocked: dict[Any, dict[int, frozenset[int]]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_blocked": {}}
+        return {**self.__dict__, "_blocked": {}, "recomputed": [r._replace(call=None) for r in self.recomputed]}
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -59,6 +59,8 @@ class CustomStep:
         The number of inputs, without the variables.
     variables : list of Variable
         The variables that the function read.
+    recomputes : bool
+        Whether the gradient is that of the body, which `grad_fn` runs again.
     """
 
     kind = "custom"
@@ -68,7 +70,8 @@ class CustomStep:
     roles: frozenset[str] = frozenset()
 
     __slots__ = (
-        "active", "declared", "grad_fn", "items", "layouts", "n_args", "name", "out_layout", "params", "variables",
+        "active", "declared", "grad_fn", "items", "layouts", "n_args", "name", "out_layout", "params", "recomputes",
+        "variables",
     )  # fmt: skip
 
     def __init__(
@@ -81,8 +84,10 @@ class CustomStep:
         out_layout: Any,
         n_args: int,
         variables: list[Any],
+        recomputes: bool = False,
     ) -> None:
         self.name = name
+        self.recomputes = recomputes
         self.declared = declared
         self.grad_fn = grad_fn
         self.active = active
@@ -96,6 +101,7 @@ class CustomStep:
         # Without the functions of the user's, which are closures mostly, and without the variables.
         return CustomStep, (
             self.name, self.declared, _Absent(self.name), self.active, self.layouts, self.out_layout, self.n_args, [],
+            self.recomputes,
         )  # fmt: skip
 
     @property
@@ -244,11 +250,19 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
 
 
 class CustomGradient:
-    """A function with its own gradient. A method is bound to its instance, which is not an input."""
+    """A function with its own gradient. A method is bound to its instance, which is not an input.
 
-    def __init__(self, f: Callable[..., Any], declared: str | None) -> None:
+    Parameters
+    ----------
+    f, declared
+        As for `custom_gradient`.
+    recomputes : bool
+        Whether the gradient function runs `f` again and differentiates it, so that the gradient is that of the body.
+    """
+
+    def __init__(self, f: Callable[..., Any], declared: str | None, *, recomputes: bool = False) -> None:
         functools.update_wrapper(self, f)
-        self._f, self._declared = f, declared
+        self._f, self._declared, self._recomputes = f, declared, recomputes
 
     @property
     def function(self) -> Any:
@@ -261,10 +275,12 @@ class CustomGradient:
         return self._declared
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _call(self._f, self._declared, args, kwargs)
+        return _call(self._f, self._declared, args, kwargs, self._recomputes)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else CustomGradient(self._f.__get__(instance, owner), self._declared)
+        if instance is None:
+            return self
+        return CustomGradient(self._f.__get__(instance, owner), self._declared, recomputes=self._recomputes)
 
     def __repr__(self) -> str:
         return f"<custom gradient of {shown(self._f)}>"
@@ -274,7 +290,7 @@ class CustomGradient:
         return name
 
 
-def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
+def _call(f: Any, declared: str | None, args: Any, kwargs: Any, recomputes: bool) -> Any:
     flat = nest.flatten(list(args))
     tensors = [x if isinstance(x, (Tensor, Variable)) else _input(x) for x in flat]
     before = record.get_stack()
@@ -300,7 +316,8 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     outs = [wrap(x._value) for x in inner]
     positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]
     called = f, args, kwargs
-    if before.sessions and not _record(before, called, declared, grad_fn, positions, variables, inner, outs, several):
+    rule = declared, grad_fn, recomputes
+    if before.sessions and not _record(before, called, rule, positions, variables, inner, outs, several):
         # If no input gets a gradient, tensors from elsewhere (a keyword argument) keep their plain derivatives.
         outs = [REGISTRY["identity"](x) for x in inner]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
@@ -345,8 +362,7 @@ def _input(x: Any) -> Any:
 def _record(
     stack: Any,
     called: Any,
-    declared: Any,
-    grad_fn: Any,
+    rule: tuple[str | None, Any, bool],
     inputs: list[Any],
     variables: list[Any],
     inner: list[Any],
@@ -364,7 +380,10 @@ def _record(
     layouts = tuple([t._layout for t in tensors])
     out = tuple(outs) if several else outs[0]
     out_layout = tuple([o._layout for o in outs]) if several else outs[0]._layout
-    step = CustomStep(_name(called[0]), declared, grad_fn, active, layouts, out_layout, len(inputs), variables)
+    declared, grad_fn, recomputes = rule
+    step = CustomStep(
+        _name(called[0]), declared, grad_fn, active, layouts, out_layout, len(inputs), variables, recomputes
+    )
     trace = None
     if stack.trace:
         seen = tuple([wrap(0.0) if t._layout.dtype.kind in "SUO" else t for t in tensors])

@@ -7,7 +7,7 @@ from typing import Any
 
 from gtape import nest
 from gtape.declare.primitives import REGISTRY, elementwise
-from gtape.engine.custom import custom_gradient, keep_records
+from gtape.engine.custom import CustomGradient, custom_gradient, keep_records
 from gtape.recording import record
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor
@@ -151,7 +151,6 @@ def recompute_grad(f: Any) -> Any:
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        @custom_gradient
         @functools.wraps(f)
         def inner(*inner_args: Any, **inner_kwargs: Any) -> Any:
             start = next(record.count)
@@ -179,7 +178,7 @@ def recompute_grad(f: Any) -> Any:
 
             return y, grad
 
-        return inner(*args, **kwargs)
+        return CustomGradient(inner, None, recomputes=True)(*args, **kwargs)
 
     wrapper.__wrapped__ = f
     return wrapper

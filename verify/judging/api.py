@@ -371,6 +371,9 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
     def derivative(oracle: Oracle) -> list[Any]:
         return oracle.replay() if order == 1 else oracle.by_jets()
 
+    def derivative_beside(oracle: Oracle) -> list[Any]:
+        return oracle.replay_by_bodies() if order == 1 else oracle.by_jets()
+
     open_ = nowhere = ""
     by_values = follows_values_alone(program, order, fresh)
 
@@ -395,10 +398,10 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
             oracle = crossing(program, oracle, oracle.flips)
         made: list[Any] = oracle.replay()
         way: Callable[[Oracle], list[Any]] = Oracle.replay
-        beside: Callable[[Oracle], list[Any]] = derivative
+        beside: Callable[[Oracle], list[Any]] = derivative_beside
         if certify(oracle, made):
             made, way = all_by_jets(oracle), all_by_jets
-            beside = all_by_jets if order == 1 else derivative  # without the wrong rule beside the point, too
+            beside = all_by_jets if order == 1 else derivative_beside  # without the wrong rule beside the point, too
         if degenerate and turns(way):
             around = Sides(program, fresh, beside).around()
             if around is None:

@@ -89,8 +89,10 @@ class Gradient(Judgement):
         return oracle.replay()
 
     def beside(self, oracle: Oracle) -> list[Any]:
-        # The backward ops of an inner gradient hold the masks of the recorded point, so jets of its primal serve.
-        return oracle.replay() if self.order == 1 else oracle.by_jets()
+        if self.order > 1:
+            # The backward ops of an inner gradient hold the masks of the recorded point, so jets of its primal serve.
+            return oracle.by_jets()
+        return oracle.replay_by_bodies()
 
     def beside_along(self) -> Callable[[Oracle, list[Any]], arb]:
         return Oracle.slope_of_all
