@@ -28,7 +28,7 @@ from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, anchor, as_operand, convert_to_tensor
 from gtape.tensors.variable_parts import ADD, SUB, ChangesInPart, VariableSlice
 
-__all__ = ["Variable"]
+__all__ = ["Variable", "tell_of_copies"]
 
 _uids = itertools.count()
 _live = attrgetter("live")
@@ -564,10 +564,26 @@ class Variable(ChangesInPart, Operators):
         made = Variable(self.numpy(), self._trainable, None, None, self._static, self.constraint)
         made._name = self._name
         memo[id(self)] = made
+        for told in memo.get(_TOLD, ()):
+            told(self, made)
         return made
 
     def __reduce__(self) -> Any:
         return (Variable, (self.numpy(), self._trainable, None, self._name, self._static, self.constraint))
+
+
+_TOLD = "functions that are told of copies"  # a key of the memo of a deep copy, whose other keys are integers
+
+
+def tell_of_copies(memo: dict[Any, Any], told: Callable[[Variable, Variable], None]) -> None:
+    """Let each variable that a deep copy reaches later call ``told(variable, copy)``.
+
+    Parameters
+    ----------
+    memo : dict
+        The memo of the deep copy.
+    """
+    memo.setdefault(_TOLD, []).append(told)
 
 
 operators.install(Variable)

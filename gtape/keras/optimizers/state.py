@@ -14,7 +14,7 @@ from gtape.base.shown import shown
 from gtape.recording.record import refuse_in_traced_calls
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
-from gtape.tensors.variable import Variable
+from gtape.tensors.variable import Variable, tell_of_copies
 
 __all__ = ["State", "check_variable"]
 
@@ -56,7 +56,8 @@ class State:
         self._added: list[Variable] = []
 
     # A pickle holds the variables, so that a pickle of model and optimizer keeps them shared. A deep copy refers to
-    # copies of the variables if the same deepcopy made copies earlier, and otherwise to the variables themselves.
+    # copies of the variables if the same deepcopy makes copies, earlier or later, and otherwise to the variables
+    # themselves.
 
     def __getstate__(self) -> dict[str, Any]:
         entries = [(ref(), slots, seen) for ref, slots, seen in list(self._state.values())]
@@ -78,7 +79,20 @@ class State:
         copied["_state"] = [(memo.get(id(v), v), copy.deepcopy(slots, memo), seen) for v, slots, seen in entries]
         copied |= {name: [memo.get(id(v), v) for v in variables] for name, variables in referred.items()}
         made.__setstate__(copied)
+        tell_of_copies(memo, made._follow_copy)
         return made
+
+    def _follow_copy(self, v: Any, copied: Any) -> None:
+        """Refer to the copy of a variable in place of the variable."""
+        if id(v) in self._state:
+            entries = [(copied if ref() is v else ref(), slots, seen) for ref, slots, seen in self._state.values()]
+            self._state.clear()
+            for kept, slots, seen in entries:
+                if kept is not None:
+                    self._remember(kept, slots, seen)
+        for name in _REFERRED:
+            refs = self.__dict__[name]
+            self.__dict__[name] = [weakref.ref(copied) if ref() is v else ref for ref in refs]
 
     @property
     def iterations(self) -> Any:

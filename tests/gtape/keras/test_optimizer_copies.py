@@ -64,3 +64,55 @@ def test_a_copy_of_a_generator_draws_what_it_draws(again: Any) -> None:
     generator = tf.random.Generator.from_seed(3)
     generator.normal([2])
     np.testing.assert_array_equal(again(generator).normal([4]), generator.normal([4]))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+@pytest.mark.parametrize(
+    "again", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["copy", "pickle"]
+)
+def test_a_copy_may_reach_the_optimizer_before_its_variables(make: Any, again: Any) -> None:
+    v, w, optimizer = tf.Variable([1.0, 2.0]), tf.Variable([3.0]), make()
+    optimizer.build([v, w])
+    train(optimizer, v, 3)
+    its_optimizer, (its_w, its_v) = again((optimizer, [w, v]))
+    before = v.numpy(), w.numpy()
+    for _ in range(2):
+        its_optimizer.apply([its_v * 2.0, its_w * 2.0])
+    np.testing.assert_array_equal(v, before[0])
+    np.testing.assert_array_equal(w, before[1])
+    for _ in range(2):
+        optimizer.apply([v * 2.0, w * 2.0])
+    np.testing.assert_array_equal(its_v, v)
+    np.testing.assert_array_equal(its_w, w)
+    assert [u.name for u in its_optimizer.variables] == [u.name for u in optimizer.variables]
+
+
+class Trainer:
+    """An object whose optimizer comes before its variable."""
+
+    def __init__(self) -> None:
+        self.optimizer = optimizers.Adam(0.1)
+        self.w = tf.Variable([1.0, 2.0])
+        self.optimizer.exclude_from_weight_decay([self.w])
+        self.optimizer.build([self.w])
+
+    def step(self) -> np.ndarray[Any, Any]:
+        return train(self.optimizer, self.w, 1)
+
+
+def test_a_copy_of_an_object_trains_the_variables_of_the_copy() -> None:
+    trainer = Trainer()
+    trainer.step()
+    before, other = trainer.w.numpy(), copy.deepcopy(trainer)
+    moved = other.step()
+    np.testing.assert_array_equal(trainer.w, before)
+    np.testing.assert_array_equal(trainer.step(), moved)
+
+
+def test_a_copy_of_the_optimizer_alone_keeps_the_variables_if_these_are_copied_in_another_call() -> None:
+    v, optimizer = tf.Variable([1.0, 2.0]), optimizers.SGD(0.1)
+    optimizer.build([v])
+    other, copied = copy.deepcopy(optimizer), copy.deepcopy(v)
+    other.apply([tf.constant([1.0, 1.0])])
+    np.testing.assert_array_equal(v, np.float32([0.9, 1.9]))
+    np.testing.assert_array_equal(copied, [1.0, 2.0])
