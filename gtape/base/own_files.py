@@ -9,9 +9,11 @@ import re
 import sys
 from typing import Any
 
+import numpy as np
+
 from gtape.base.imports import library
 
-__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own", "level_of_user", "raised_by_user"]
+__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own", "is_users", "level_of_user", "raised_by_user"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In a checkout symbolic/ and verify/ lie beside the package, in an installation inside the package.
@@ -20,6 +22,7 @@ OWN_FOLDERS = (
     *(os.path.join(os.path.dirname(_PACKAGE), name) + os.sep for name in ("symbolic", "verify")),
 )
 _STARTS = (*OWN_FOLDERS, "<gtape")
+_OF_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 
 
 @functools.lru_cache(4096)  # because a check asks for each frame of each op
@@ -29,6 +32,12 @@ def is_own(filename: str) -> bool:
     The name is that of a code object: an absolute path, or ``<gtape ...>`` for generated source.
     """
     return filename.startswith(_STARTS)
+
+
+@functools.lru_cache(4096)
+def is_users(filename: str) -> bool:
+    """Whether a source file belongs to the user: neither to gtape nor to NumPy, which calls gtape's methods."""
+    return not filename.startswith((*_STARTS, _OF_NUMPY))
 
 
 def raised_by_user(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtape.base.own_files import is_own
+from gtape.base.own_files import is_own, is_users
 from gtape.recording.record import NO_TAPES, STEP, TAPES, Session, TapeSet, count, get_stack, idle_in, sharing
 
 __all__ = [
@@ -238,11 +238,11 @@ def _is_ours(frame: Any) -> bool:
 
 
 def user_line() -> tuple[str, int, str]:
-    """The file, line number and function of the innermost frame outside the library."""
+    """The file, line number and function of the innermost frame of the user's code."""
     frame: Any = sys._getframe()
     while frame is not None:
         code = frame.f_code
-        if not is_own(code.co_filename):
+        if is_users(code.co_filename):
             return code.co_filename, frame.f_lineno, code.co_name
         frame = frame.f_back
     return "<unknown>", 0, "?"

@@ -273,3 +273,12 @@ def test_dlpack_hands_out_a_copy(make: Any) -> None:
         a = np.from_dlpack(x, copy=True)
         a[0] = 7.0
     assert np.asarray(x)[0] == 1.0
+
+
+def test_a_value_that_leaves_in_a_list_for_numpy_is_named_with_the_line_of_the_user() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape(verify="strict") as tape:
+        y = tf.reduce_sum(x * np.mean([x * x, x], axis=0))
+    with pytest.raises(tf.VerificationError) as caught:
+        tape.gradient(y, x)
+    assert [f.line[0] for f in caught.value.report.findings if f.line is not None] == [__file__]
