@@ -255,11 +255,10 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    if low is None and high is None:
-        return T.identity(a)
-    if high is None:
-        return T.maximum(a, low)
-    return T.minimum(a, high) if low is None else T.clip_by_value(a, low, high)
+    made = T.identity(a) if low is None and high is None else a
+    made = made if low is None else T.maximum(made, low)
+    # The upper bound comes last, because it wins in NumPy if the bounds cross.
+    return made if high is None else T.minimum(made, high)
 
 
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:

@@ -19,6 +19,7 @@ from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.interop.numpy_arrays import rank_of, shape_of, stand_in
+from gtape.interop.numpy_operands import alike, with_operands_alike
 from gtape.namespaces.catalogue import resolve
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import as_operand, is_tensor
@@ -114,6 +115,7 @@ _MADE: dict[str, Callable[..., Any]] = {
     "vecdot": lambda x, y: resolve("reduce_sum")(resolve("multiply")(resolve("conj")(x), y), axis=-1),
     "matvec": lambda a, b: resolve("matvec")(a, b),
 }  # fmt: skip
+_OF_INTEGERS = frozenset({"ldexp"})  # functions whose second argument stays an integer
 _REDUCTIONS = {"add": "reduce_sum", "multiply": "reduce_prod", "maximum": "reduce_max", "minimum": "reduce_min"}
 _SCANS = {"add": "cumsum", "multiply": "cumprod"}
 
@@ -152,7 +154,8 @@ def _refused(name: str, why: str) -> TypeError:
 
 def _ufunc_call(name: str) -> Callable[..., Any] | None:
     if name in _MADE:
-        return _MADE[name]
+        made = _MADE[name]
+        return made if name in _OF_INTEGERS else lambda *inputs: made(*alike(inputs))
     return resolve(_UFUNCS.get(name, name)) if name in _SAME or name in _UFUNCS else None
 
 
@@ -196,7 +199,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
         return resolve(_SCANS[name])(inputs[0], axis=options.get("axis", 0))
     ours = _ufunc_call(name)
     if method == "outer" and ours is not None and len(inputs) == 2 and not options:
-        a, b = inputs
+        a, b = alike(inputs)
         return ours(resolve("reshape")(a, (*shape_of(a), *[1] * rank_of(b))), b)
     raise _refused(f"np.{name}.{method}", "is not there")
 
@@ -222,11 +225,11 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     try:
         # An option that gtape's function lacks must have its default value.
         given = {k: v for k, v in kwargs.items() if k in signature.parameters or not _says_nothing(k, v)}
-        signature.bind(*args, **given)
+        call = with_operands_alike(signature.bind(*args, **given))
     except (TypeError, ValueError) as e:
         raise _refused(name, f"is not recorded in this form ({e})") from None
     try:
-        return ours(*args, **given)
+        return ours(*call.args, **call.kwargs)
     except Exception as e:
         found = diagnosis(function, args, kwargs, e)
         if found is e:

@@ -275,8 +275,52 @@ def test_dlpack_hands_out_a_copy(make: Any) -> None:
     assert np.asarray(x)[0] == 1.0
 
 
+PAIR = [1.0, 2.0]
+BESIDE_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "add.outer": lambda x: np.add.outer(PAIR, x), "append": lambda x: np.append(PAIR, x),
+    "atleast_1d": lambda x: np.atleast_1d(x, 1.5), "atleast_2d": lambda x: np.atleast_2d(1.5, x),
+    "average": lambda x: np.average(PAIR, weights=x), "broadcast_arrays": lambda x: np.broadcast_arrays(1.5, x),
+    "clip a number": lambda x: np.clip(0.5, x, 3.0), "clip a list": lambda x: np.clip([0.5, 1.5], x, [3.0, 3.0]),
+    "clip by bounds that cross": lambda x: np.clip(x, 3.0, 2.0), "clip by a number": lambda x: np.clip(x, 0.5, None),
+    "column_stack": lambda x: np.column_stack([PAIR, x]),
+    "concatenate": lambda x: np.concatenate([PAIR, x]), "concatenate all": lambda x: np.concatenate([[PAIR], x], None),
+    "copysign": lambda x: np.copysign(2.0, x), "cross": lambda x: np.cross([1.0, 2.0, 3.0], np.append(x, 3.0)),
+    "dot": lambda x: np.dot(PAIR, x), "dstack": lambda x: np.dstack([PAIR, x]),
+    "einsum": lambda x: np.einsum("i,i->", PAIR, x), "fmax": lambda x: np.fmax(1.5, x),
+    "heaviside": lambda x: np.heaviside(0.5, x), "hstack": lambda x: np.hstack([x, 1.0]),
+    "hstack after a number": lambda x: np.hstack([1.0, x]), "inner": lambda x: np.inner(PAIR, x),
+    "kron": lambda x: np.kron(x, 2.0), "kron of a list": lambda x: np.kron(PAIR, x),
+    "linspace": lambda x: np.linspace(0.0, x, 3), "logaddexp2": lambda x: np.logaddexp2(0.0, x),
+    "maximum": lambda x: np.maximum(1.5, x), "meshgrid": lambda x: np.meshgrid(PAIR, x),
+    "multi_dot": lambda x: np.linalg.multi_dot([PAIR, [[1.0, 2.0], [3.0, 1.0]], x]),
+    "outer": lambda x: np.outer(x, PAIR), "outer of a list": lambda x: np.outer(PAIR, x),
+    "polyval": lambda x: np.polyval(x, 2.0), "polyval of a list": lambda x: np.polyval(PAIR, x),
+    "polyval at a list": lambda x: np.polyval(x, PAIR), "select": lambda x: np.select([[True, False]], [x], 1.0),
+    "solve": lambda x: np.linalg.solve([[1.0, 2.0], [3.0, 1.0]], x), "stack": lambda x: np.stack([PAIR, x]),
+    "tensordot": lambda x: np.tensordot(PAIR, x, 1), "trapezoid": lambda x: np.trapezoid(PAIR, x),
+    "trapezoid by a list": lambda x: np.trapezoid(x, PAIR), "vdot": lambda x: np.vdot(x, PAIR),
+    "vdot of a list": lambda x: np.vdot(PAIR, x), "vecdot": lambda x: np.vecdot(PAIR, x),
+    "vstack": lambda x: np.vstack([x, PAIR]), "where": lambda x: np.where([True, False], 0.0, x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", BESIDE_NUMBERS)
+def test_numbers_and_lists_take_the_dtype_of_the_tensor_beside_them(name: str, dtype: Any) -> None:
+    f, x = BESIDE_NUMBERS[name], np.array([1.25, 3.5], dtype)
+    made, wanted = [v if isinstance(v, (list, tuple)) else [v] for v in (f(tf.constant(x)), f(x))]
+    for m, w in zip(made, wanted, strict=True):
+        assert m.dtype.as_numpy_dtype is dtype
+        np.testing.assert_allclose(m.numpy(), w, rtol=1e-6)
+
+
+def test_two_tensors_of_different_dtypes_are_still_refused() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cannot combine tensors of float64 and float32"):
+        np.outer(tf.constant(PAIR, tf.float64), tf.constant(PAIR))
+
+
 def test_a_value_that_leaves_in_a_list_for_numpy_is_named_with_the_line_of_the_user() -> None:
-    x = tf.Variable([1.0, 2.0])
+    x = tf.Variable(PAIR)
     with tf.GradientTape(verify="strict") as tape:
         y = tf.reduce_sum(x * np.mean([x * x, x], axis=0))
     with pytest.raises(tf.VerificationError) as caught:
