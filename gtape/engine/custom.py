@@ -23,7 +23,7 @@ from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
-__all__ = ["CustomGradient", "custom_gradient", "keep_records"]
+__all__ = ["CustomGradient", "custom_gradient", "keep_records", "name_of"]
 
 CUSTOMS = True  # `gtape.recording.trace` reads this: functions of users that this module calls are custom gradients
 
@@ -340,7 +340,7 @@ def _pair(f: Any, returned: Any) -> tuple[Any, Any]:
     return returned[0], returned[1]
 
 
-def _name(f: Any) -> str:
+def name_of(f: Any) -> str:
     """The name of a function, of the function of a partial call, or of the class of a callable object."""
     while isinstance(f, functools.partial):
         f = f.func
@@ -349,7 +349,7 @@ def _name(f: Any) -> str:
 
 
 def _shown(f: Any) -> str:
-    return plain(_name(f))
+    return plain(name_of(f))
 
 
 def _input(x: Any) -> Any:
@@ -382,7 +382,7 @@ def _record(
     out_layout = tuple([o._layout for o in outs]) if several else outs[0]._layout
     declared, grad_fn, recomputes = rule
     step = CustomStep(
-        _name(called[0]), declared, grad_fn, active, layouts, out_layout, len(inputs), variables, recomputes
+        name_of(called[0]), declared, grad_fn, active, layouts, out_layout, len(inputs), variables, recomputes
     )
     trace = None
     if stack.trace:

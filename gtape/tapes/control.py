@@ -7,7 +7,7 @@ from typing import Any
 
 from gtape import nest
 from gtape.declare.primitives import REGISTRY, elementwise
-from gtape.engine.custom import CustomGradient, custom_gradient, keep_records
+from gtape.engine.custom import CustomGradient, custom_gradient, keep_records, name_of
 from gtape.recording import record
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor
@@ -129,6 +129,10 @@ def recompute_grad(f: Any) -> Any:
     gradients of these tensors would be lost otherwise. Pass the tensors as arguments to save memory. Variables need not
     be arguments.
 
+    A function that draws random numbers, as dropout does, draws others in the second run, as in TensorFlow, so that the
+    gradient belongs to other numbers than the value. Draw the numbers outside and pass them as an argument, or draw
+    them from a seed that is an argument.
+
     Parameters
     ----------
     f : callable
@@ -178,6 +182,7 @@ def recompute_grad(f: Any) -> Any:
 
             return y, grad
 
+        inner.__name__ = name_of(f)  # also of an object or a partial call
         return CustomGradient(inner, None, recomputes=True)(*args, **kwargs)
 
     wrapper.__wrapped__ = f

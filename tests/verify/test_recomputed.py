@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -160,3 +161,59 @@ def test_a_tape_may_watch_the_result_of_a_recomputed_function(wrap: Any) -> None
     by_y, by_x = tape.gradient(z, [y, x])
     assert float(by_y) == pytest.approx(2.0 * float(y))
     assert float(by_x) == pytest.approx(2.0 * float(y) * (np.cos(2.0) * 2.0 + np.sin(2.0)))
+
+
+MANY = np.linspace(0.5, 1.5, 64)
+
+
+def dropped(z: Any) -> Any:
+    return tf.nn.dropout(z, 0.5) * z
+
+
+class Counted:
+    """A function with a state: each call has another factor."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.factor = tf.Variable(1.0, dtype=tf.float64, trainable=False)
+
+    def __call__(self, z: Any) -> Any:
+        self.calls += 1
+        self.factor.assign_add(1.0)
+        return tf.sin(z) * tf.stop_gradient(self.factor)
+
+
+@pytest.mark.parametrize("f", [dropped, Counted()])
+def test_a_second_run_with_other_numbers_is_named_as_the_cause(f: F) -> None:
+    found = check(tf.recompute_grad(f), MANY).findings
+    assert [(g.verdict, g.op) for g in found] == [("rule", "dropped" if f is dropped else "Counted")]
+    assert "the second run computes other numbers" in found[0].reason
+    assert "as an argument" in (found[0].instead or "")
+    assert "differs from run to run" in (found[0].without_witness or "")
+
+
+def test_forward_mode_names_a_second_run_with_other_numbers() -> None:
+    x = tf.constant(MANY)
+    with tf.verifying(), tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
+        y = tf.recompute_grad(dropped)(x)
+    with pytest.raises(tf.VerificationError, match="the second run computes other"):
+        accumulator.jvp(y)
+
+
+def test_the_search_for_the_cause_draws_no_random_numbers_and_changes_no_variable() -> None:
+    f, numbers = Counted(), []
+    for verify in (False, True):
+        tf.random.set_seed(3)
+        f.factor.assign(1.0)
+        x = tf.Variable(MANY)
+        with tf.GradientTape(verify=verify) as tape:
+            y = tf.recompute_grad(lambda z: dropped(f(z)))(x)
+        with contextlib.suppress(tf.VerificationError):
+            tape.gradient(y, x)
+        numbers.append((float(f.factor), tf.random.uniform([3]).numpy().tolist()))
+    assert numbers[0] == numbers[1]
+
+
+def test_draws_from_a_seed_that_is_an_argument_are_the_same_in_both_runs() -> None:
+    f = tf.recompute_grad(lambda z, seed: z * z * tf.random.stateless_uniform([64], seed, dtype=tf.float64))
+    assert check(lambda z: f(z, [1, 2]), MANY).verdict == "correct"

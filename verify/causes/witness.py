@@ -59,7 +59,9 @@ def add_witnesses(program: Program, report: Report, *, forward: bool = False) ->
         return
     made: dict[Any, tuple[str | None, str | None]] = {}
     for finding in report.findings:
-        if finding.ok or finding.verdict not in ("rule", "unstable") or finding.witness is not None:
+        if finding.ok or finding.verdict not in ("rule", "unstable"):
+            continue
+        if finding.witness is not None or finding.without_witness is not None:
             continue
         key = finding.op, finding.line, finding.order
         if key not in made:

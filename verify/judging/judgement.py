@@ -31,6 +31,7 @@ from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.flips import crossing, follows, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, masked_by_infinities, outside, shown_by
+from gtape.verify.causes.second_runs import name_second_runs
 from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.whole_function import as_a_whole, lie_between_sides
 from gtape.verify.judging.comparison import (
@@ -292,6 +293,8 @@ class Judgement(Causes):
         """Compare the numbers with the exact ones, or say why no exact ones exist."""
         report = self.at_the_point()
         self.by_sides(report)
+        if self.program.recomputed and not self.claimed:
+            name_second_runs(self.program, report, self.order)
         return report
 
     def by_sides(self, report: Report) -> None:
