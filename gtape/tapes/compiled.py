@@ -310,6 +310,7 @@ class Compiler:
         """Warn that the function runs eagerly, once."""
         if not self._warned:
             self._warned = True
+            reason = f"it {reason}" if reason in LATER else reason
             warnings.warn(
                 f"{plain(self.name)} has jit_compile=True but runs eagerly, with the same result: {plain(reason)}",
                 RuntimeWarning,

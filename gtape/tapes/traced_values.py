@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.base.escaping import place_text
 from gtape.base.layout import FLOAT, Layout, layout_of
-from gtape.base.own_files import is_own
+from gtape.base.own_files import is_own, is_users
 from gtape.base.python_values import adapted
 from gtape.declare.primitives import Primitive
 from gtape.engine.rules import absorb_zeros
@@ -103,6 +104,22 @@ def _by_library(depth: int = 2) -> bool:
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
     return frame is not None and is_own(frame.f_code.co_filename)
+
+
+def _asked_by(frame: Any) -> str:
+    """Which function of the library reads a value in a trace, and the user's line that calls the function, as text."""
+    name = None
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        code = frame.f_code
+        if is_own(code.co_filename) and frame.f_globals is not globals() and not code.co_name.startswith(("_", "<")):
+            # A public function runs inside `diagnosed`, whose variable holds the function.
+            called = frame.f_locals.get("function")
+            name = getattr(called, "__name__", code.co_name)
+        frame = frame.f_back
+    words = "" if name is None else f" in {name}"
+    if frame is None:
+        return words
+    return f"{words} ({place_text((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))})"
 
 
 # The methods of arrays whose result has a shape that depends only on shapes and dtypes.
@@ -264,7 +281,7 @@ class Raw:
     def __array__(self, *_: Any, **__: Any) -> Any:
         sample = np.asarray(self.node.sample)
         if sample.dtype.kind not in "iub" or sample.size > _MOST_GUARDED:
-            self.tracer.refuse("needs the values of a tensor")
+            self.tracer.refuse(f"needs the values of a tensor{_asked_by(sys._getframe())}")
         self.tracer.guard(_same_array, self, sample)
         return sample.copy()
 
@@ -281,7 +298,7 @@ class Raw:
     __index__ = __int__
 
     def __float__(self) -> float:
-        self.tracer.refuse("needs the value of a number")
+        self.tracer.refuse(f"needs the value of a number{_asked_by(sys._getframe())}")
         return 0.0
 
     def __len__(self) -> int:
@@ -348,7 +365,7 @@ class Traced(Tensor):
         return self
 
     def _leaves(self, how: str) -> Any:
-        self._value.tracer.refuse(f"reads the value of a tensor by {how}")
+        self._value.tracer.refuse(f"reads the value of a tensor by {how}{_asked_by(sys._getframe())}")
 
     def numpy(self) -> Any:
         return self._leaves(".numpy()")

@@ -513,6 +513,25 @@ def test_what_cannot_be_compiled_runs_eagerly_after_one_warning(f: Any, reason: 
     assert mine.numpy().tolist() == theirs.numpy().tolist()
 
 
+_MEAN = tf.keras.metrics.Mean()
+
+
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        (lambda x: (_MEAN.update_state(x), x * 2.0)[1], r"it needs the values of a tensor in update_state \(.*\.py:"),
+        (lambda x: tf.random.gamma([2], x[0]) * 0.0, r"it reads the value of a tensor by \.numpy\(\) in gamma \("),
+        (lambda x: x * float(x[0]), r"it reads the value of a tensor by float \(.*\.py:"),
+        (lambda x: tf.keras.layers.GaussianNoise(0.1)(x, training=True) * 0.0, "result: it makes a variable"),
+    ],
+)
+def test_the_warning_names_the_function_that_reads_values_and_the_line_of_the_user(f: Any, reason: str) -> None:
+    with pytest.warns(RuntimeWarning, match=reason):
+        compiled = tf.function(f, jit_compile=True)
+        for _ in range(3):  # a function may make variables in its first call
+            compiled(tf.constant([1.0, 2.0]))
+
+
 class _Noisy:
     """Random numbers of every kind that is compiled."""
 
