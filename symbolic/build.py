@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.declare.primitives import REGISTRY
-from gtape.engine.rules import RuleStep
+from gtape.engine.custom import step_of_body
 from gtape.recording.record import ANCHOR, INS, OUT, PARENTS, SEQ, STEP, TAPES, TRACE, step_of
 from gtape.recording.trace import Return
 from gtape.symbolic.program import GradMark, Node, Program, Recomputed
@@ -122,9 +121,9 @@ class _Builder:
             self.program.recomputed.append(Recomputed(t.call, t.output, step_of(record).name, t.line))
             if isinstance(t.output, tuple):
                 return  # each result has a record of its own
-        prim = REGISTRY["identity"]
+        made = step_of_body()
         node = self.add("op", t.output if k is None else t.output[k], record, record[SEQ])
-        node.prim, node.step, node.active = prim, RuleStep(prim, (0,), {}, None, None), (0,)
+        node.prim, node.step, node.active = made.prim, made, made.active
         node.line = t.line = self.lines.setdefault(t.line, t.line)
         node.flows, node.rule_of = (frozenset().union(*[f for f in t.flows if f]),), t.rule_of
         origin, x = t.body_origins[k or 0], t.body[k or 0]

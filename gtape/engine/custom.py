@@ -15,6 +15,7 @@ from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.call import attach, connections, new_record
+from gtape.engine.rules import RuleStep
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import TAPE
 from gtape.recording import record
@@ -23,7 +24,7 @@ from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
-__all__ = ["CustomGradient", "custom_gradient", "keep_records", "name_of"]
+__all__ = ["CustomGradient", "custom_gradient", "keep_records", "name_of", "step_of_body"]
 
 CUSTOMS = True  # `gtape.recording.trace` reads this: functions of users that this module calls are custom gradients
 
@@ -321,6 +322,11 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any, recomputes: bool
         # If no input gets a gradient, tensors from elsewhere (a keyword argument) keep their plain derivatives.
         outs = [REGISTRY["identity"](x) for x in inner]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
+
+
+def step_of_body() -> RuleStep:
+    """The step of a result of a recomputed function, which is the same number as the result of the body."""
+    return RuleStep(REGISTRY["identity"], (0,), {}, None, None)
 
 
 def keep_records(*upstream: Any) -> Any:
