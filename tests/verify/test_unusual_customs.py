@@ -467,6 +467,51 @@ def test_the_other_elements_do_not_decide_about_a_convention(f: Any, others: lis
         assert (report.ok, report.verdict) == (False, "rule"), report
 
 
+def _custom_leak(at_0: float, factor: float = 1.0) -> Any:
+    @tf.custom_gradient
+    def leak(x: Any) -> Any:
+        slope = tf.where(x > 0.0, factor * tf.ones_like(x), 0.125 * tf.ones_like(x))
+        return tf.where(x > 0.0, x, 0.125 * x), lambda g: g * tf.where(x == 0.0, at_0 * tf.ones_like(x), slope)
+
+    return leak
+
+
+@pytest.mark.parametrize("way", ["check", "order 2", "accumulator"])
+@pytest.mark.parametrize(
+    ("leak", "verdict"),
+    [
+        (_custom_leak(0.125), "convention"),
+        (_custom_leak(0.5), "convention"),
+        (_custom_leak(1.0), "convention"),
+        (_custom_leak(1.25), "rule"),
+        (_custom_leak(0.0), "rule"),
+        (_custom_leak(1.0, 1.001), "rule"),
+    ],
+)
+def test_a_decision_in_the_body_leaves_a_custom_gradient_its_convention(leak: Any, verdict: str, way: str) -> None:
+    x = np.array([0.0, 1.0, -2.0, 0.0])
+    if way != "accumulator":
+        order = 2 if way == "order 2" else 1
+        report = check(lambda x: tf.reduce_sum(leak(x) * np.arange(1.0, 5.0)), x, order=order)
+        assert (report.ok, report.verdict) == (verdict == "convention", verdict), report
+        return
+    v = tf.constant(x)
+    with contextlib.nullcontext() if verdict == "convention" else pytest.raises(tf.VerificationError, match=verdict):
+        with tf.verifying(), tf.autodiff.ForwardAccumulator(v, tf.constant(x / 3 + 1)) as acc:
+            y = leak(v)
+        acc.jvp(y)
+
+
+def test_a_tie_of_a_decision_that_is_counted_twice_is_no_convention() -> None:
+    @tf.custom_gradient
+    def larger(x: Any, y: Any) -> Any:
+        return tf.where(x > y, x, y), lambda g: (g * tf.cast(x >= y, g.dtype), g * tf.cast(y >= x, g.dtype))
+
+    for at in ([0.0], [0.0, 1.0, -1.0], [0.0, 0.0]):
+        report = check(lambda x: larger(x, 2.0 * x), np.array(at))
+        assert (report.ok, report.verdict) == (False, "rule"), report
+
+
 def test_a_tie_that_is_counted_twice_is_no_convention_whatever_the_directions() -> None:
     @tf.custom_gradient
     def larger(x: Any, y: Any) -> Any:

@@ -62,6 +62,7 @@ def choices_met(
     tied = _tied_decisions(program, oracle)
     if not tied:
         return [], []
+    oracle = _by_bodies(program, oracle)
     here = _Outcome(program, oracle, derivative)
     said = _what_it_changes(program, oracle, derivative, tied, here)
     if said is None:
@@ -77,6 +78,21 @@ def choices_met(
         found = Finding("convention", order=order, at=node, inside=True, reason=reason)
         findings.setdefault((node.name, node.line), found)
     return list(findings.values()), []
+
+
+def _by_bodies(program: Program, oracle: Oracle) -> Oracle:
+    """An oracle with the same values that differentiates the bodies of custom gradients.
+
+    The function that gives a custom gradient need not read a decision of the body, so that its numbers stay the same
+    with another outcome.
+    """
+    if not any(n.kind == "custom" and n.prim.declared is None for n in program.nodes):
+        return oracle
+    again = oracle.anew()
+    again.by_bodies = True
+    again.env, again.flips, again.read = oracle.env, oracle.flips, oracle.read
+    again.broken, again.elsewhere = oracle.broken, oracle.elsewhere
+    return again
 
 
 def decides_at_ties(program: Program, oracle: Oracle) -> bool:
