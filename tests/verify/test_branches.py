@@ -219,3 +219,122 @@ def test_branches_of_tiny_numbers_that_differ_are_told_apart() -> None:
         return 3.0 * x + 1e-150 if x > 0.0 else x
 
     assert [judge(jumps, (np.array(0.0),), np.array(c)).ok for c in (1.0, 2.0, 3.0)] == [True, False, False]
+
+
+def larger(x: Any, y: Any) -> Any:
+    return x if x > y else y
+
+
+def larger_by_cond(x: Any, y: Any) -> Any:
+    return tf.cond(x > y, lambda: x, lambda: y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("at", [1.0, 0.0, -3e6])
+@pytest.mark.parametrize("f", [larger, larger_by_cond], ids=["if", "cond"])
+def test_a_claim_that_counts_the_tie_of_a_branch_twice_is_refused_as_for_a_maximum(
+    f: Any, at: float, dtype: Any
+) -> None:
+    point = dtype(at), dtype(at)
+    for a, b in ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5), (0.25, 0.75), (1.0, 1.0), (0.0, 0.0), (0.75, 0.75), (1.0, 0.5)):
+        claim = dtype(a), dtype(b)
+        assert judge(f, point, claim).ok == judge(tf.maximum, point, claim).ok == (a + b == 1.0)
+
+
+def test_a_refused_claim_names_the_direction_in_which_all_branches_agree() -> None:
+    (found,) = [f for f in judge(larger, (1.0, 1.0), (1.0, 1.0)).findings if not f.ok]
+    assert found.verdict == "convention"
+    assert "along (1, 1) of elements" in found.reason
+    assert "are 1, but the claims give 2" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("claim", "passes"),
+    [
+        ((100.0, 1.0, 10.0), True),
+        ((100.0, 10.0, 1.0), True),
+        ((100.0, 5.5, 5.5), True),
+        ((100.0, 1.0, 1.0), False),
+        ((100.0, 10.0, 10.0), False),
+        ((99.0, 1.0, 10.0), False),
+    ],
+)
+def test_equal_numbers_that_python_sorts_share_their_slopes(claim: Any, passes: bool) -> None:
+    def weighted(x: Any) -> Any:
+        a, b, c = sorted([x[0], x[1], x[2]])
+        return a + 10.0 * b + 100.0 * c
+
+    assert judge(weighted, (np.array([3.0, 2.0, 2.0]),), np.array(claim)).ok == passes
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_each_branch_of_many_at_one_tie_is_free(n: int) -> None:
+    def positive_parts(x: Any) -> Any:
+        return tf.add_n([x[i] if x[i] > 0.0 else 0.0 * x[i] for i in range(n)])
+
+    rng = np.random.default_rng(5)
+    for claim in (np.ones(n), np.zeros(n), rng.uniform(0.0, 1.0, n), rng.choice([0.0, 1.0], n)):
+        assert judge(positive_parts, (np.zeros(n),), claim).ok
+    assert not judge(positive_parts, (np.zeros(n),), np.full(n, 1.5)).ok
+
+
+@pytest.mark.parametrize(("slope", "passes"), [(0.0, True), (0.5, True), (1.0, True), (1.5, False)])
+def test_a_kink_of_an_op_beside_a_branch_keeps_its_interval(slope: float, passes: bool) -> None:
+    def f(x: Any, y: Any, z: Any) -> Any:
+        return larger(x, y) + tf.nn.relu(z)
+
+    assert judge(f, (1.0, 1.0, 0.0), (0.5, 0.5, slope)).ok == passes
+    assert not judge(f, (1.0, 1.0, 0.0), (1.0, 1.0, slope)).ok
+
+
+def bent(x: Any) -> Any:
+    return x * x if x > 0.0 else 0.0 * x
+
+
+def bent_to_a_line(x: Any) -> Any:
+    return x if x <= 0.0 else x + 3.0 * x * x
+
+
+def bent_by_where(x: Any) -> Any:
+    return tf.where(x > 0.0, x * x, 0.0 * x)
+
+
+@pytest.mark.parametrize(
+    ("f", "most"), [(bent, 2.0), (bent_by_where, 2.0), (bent_to_a_line, 6.0)], ids=["if", "where", "line"]
+)
+def test_a_second_derivative_at_a_tie_may_be_that_of_the_other_branch(f: Any, most: float) -> None:
+    for share, passes in ((0.0, True), (0.5, True), (1.0, True), (1.5, False), (-0.5, False)):
+        assert judge(f, 0.0, share * most, order=2).ok == passes
+    assert judge(f, 1.0, most, order=2).ok
+    assert not judge(f, 1.0, 0.0, order=2).ok
+
+
+def test_a_third_derivative_at_a_tie_may_be_that_of_the_other_branch() -> None:
+    def f(x: Any) -> Any:
+        return x * x * x if x > 0.0 else x * x
+
+    assert [judge(f, 0.0, c, order=3).ok for c in (0.0, 3.0, 6.0, 6.5)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("claim", "passes"),
+    [
+        (((0.0, 1.0), (1.0, 0.0)), True),
+        (((0.0, 0.0), (0.0, 2.0)), True),
+        (((0.0, 0.5), (0.5, 1.0)), True),
+        (((0.0, 1.0), (1.0, 2.0)), False),
+        (((1.0, 1.0), (1.0, 0.0)), False),
+    ],
+)
+def test_a_hessian_at_a_tie_is_that_of_a_branch_row_by_row(claim: Any, passes: bool) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x * y if x > y else y * y
+
+    assert judge(f, (1.0, 1.0), claim, order=2).ok == passes
+
+
+def test_a_second_derivative_at_a_jump_is_that_of_the_branch_taken() -> None:
+    def jumps(x: Any) -> Any:
+        return x * x + 1.0 if x > 0.0 else 3.0 * x * x
+
+    assert [judge(jumps, 0.0, c, order=2).ok for c in (6.0, 4.0, 2.0)] == [True, False, False]

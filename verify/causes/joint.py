@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Across", "across"]
+__all__ = ["ALIKE", "Across", "across"]
 
+ALIKE = 1e-9  # the relative distance up to which derivatives along a direction agree
 _MOST = 300  # elements that are compared
 _PROBES = (1.0, 2.0**-4, 2.0**-10)  # random parts of the directions of probes that have to agree
 _RANDOM = 48  # directions at random that have to agree, too, because some derivatives are those of narrow cones

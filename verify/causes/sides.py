@@ -30,7 +30,7 @@ from gtape.symbolic.balls import (
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import beside, decided_as, read_beside, scale_of
-from gtape.verify.causes.joint import Across, across
+from gtape.verify.causes.joint import ALIKE, Across, across
 from gtape.verify.causes.pieces import Pieces
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -66,7 +66,6 @@ _FLOAT_STEPS = (2.0**-20, 2.0**-24)
 # both sides, up to the square of the step.
 _DOUBT = 2.0**-30
 _ROUNDED = 2.0**-30  # the size of elements, relative to the largest, that may be sums of roundings
-_ALIKE = 1e-9  # the relative distance up to which derivatives along a direction agree
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _KEPT = 200_000  # the numbers in points that larger programs keep for other rows
 _AXES = 32  # this many elements get points of their own, and more in small programs
@@ -721,7 +720,7 @@ class Sides:
         floats = [None if e is None else to_float(objects(e)) for e in numbers]
         with contextlib.suppress(ArithmeticError):
             known = [[None if e is None else to_float(objects(e)) for e in made] for made in points]
-            return across(floats, known, probe, max(_ALIKE, 64 * room), _MOST_SEARCHED // (2 * program.size))
+            return across(floats, known, probe, max(ALIKE, 64 * room), _MOST_SEARCHED // (2 * program.size))
         return None
 
     def _knows_all_pieces(self) -> bool:

@@ -30,7 +30,7 @@ from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["as_a_whole", "lie_between_sides"]
+__all__ = ["along_directions", "as_a_whole", "lie_between_sides"]
 
 
 def as_a_whole(
@@ -156,7 +156,7 @@ def _as_a_whole(
                 got = [g if k != s else np.array(g) for k, g in enumerate(got)]
                 got[s][index] = _far(number)
     if sides.across is not None:
-        wrong.append((0.0, _along(sides.across, who, got, order)))
+        wrong.append((0.0, along_directions(sides.across, who, got, order)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings] or deciding, exact, got
 
@@ -178,7 +178,7 @@ def lie_between_sides(sides: Sides, got: list[Any], rounding: Callable[[], list[
     return outside is not None and not any(outside)
 
 
-def _along(apart: Across, who: Finding, got: list[Any], order: int) -> Finding:
+def along_directions(apart: Across, who: Finding, got: list[Any], order: int) -> Finding:
     """The finding for claims that differ along a direction of several elements."""
     s, index = apart.places[0]
     reason = (

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from flint import arb
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.symbolic.balls import digits, objects, precision, to_double_double, to_float
+from gtape.symbolic.balls import digits, objects, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import coarsest, global_bounds
 from gtape.verify.causes.branches import branches_met
+from gtape.verify.judging.branches_beside import BranchesBeside, differs
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import add_values_left, other_numbers
@@ -26,13 +25,11 @@ from gtape.verify.judging.undefined import UNDEFINED, is_undefined
 from gtape.verify.judging.unrecorded import unrecorded
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
-from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
+from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["judge"]
 
-_SIDES = 16  # pairs of points beside a tie at which Python took a branch
-_TIE_BITS = 400
 _ZERO = "this derivative is identically zero"
 _STABLE = 2.0**10  # the growth of roundings in a stable factorisation, beyond half a unit in its input
 
@@ -76,15 +73,15 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     rows, by_bodies = Rows(Claim, plain=False), Rows(_ClaimByBodies, plain=False)
     n = len(shapes)
     branches = branches_met(recording.tape._session, recording.inputs, order)
+    beside = BranchesBeside(recording, branches) if branches else None
     for place, program, seeds, own in recording.programs():
         if order == 1:
             row = [None if b is None else np.asarray(b) for b in blocks]
-            if branches and any(map(_differs, row, own)):
-                row = _with_other_branches(recording, program, row, own)
         else:
             i, index = place
             seen.add(place)
             row = [np.asarray(blocks[i * n + k][index]) for k in range(n)]
+        row, apart = (row, []) if beside is None else beside.judged(place, row, own)
         row = [_in_dtype(r, t) for r, t in zip(row, recording.inputs, strict=True)]
         one = rows.examine(program, seeds, row, locally=False)
         faulty = _wrong_custom(program, one)
@@ -93,13 +90,14 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
             if again.verdict != "undecided":
                 one = again
                 _blame_for_own(one, row, own, faulty)
+        one.findings += apart
         recording.place(one, place)
         report.extend(one)
     if order > 1 and is_undefined(recording.program()):  # the rows know the gradient only, not the function
         told = [f for f in report.findings if f.verdict == "domain" and not f.ok]
         report.findings = told or [Finding("domain", order=order, reason=UNDEFINED, ok=False)]
     elif order > 1:
-        _judge_rest(recording, blocks, seen, n, order, report)
+        _judge_rest(recording, blocks, seen, n, order, report, beside)
     for x in report.findings:
         if not x.ok and x.verdict in ("rule", "unstable") and x.witness is None:
             x.without_witness = "the number comes from elsewhere, and gtape's own derivative shows no fault"
@@ -108,117 +106,22 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     return report
 
 
-def _with_other_branches(recording: Recording, program: Program, row: list[Any], own: list[Any]) -> list[Any]:
-    """A claimed row with the tape's numbers in place of claims that lie between the derivatives of the branches that
-    Python may take at a tie.
-
-    The function runs at points beside the tie, and the program of each run gives its exact value and derivative at the
-    tie. The programs of branches with another value there have no derivative at the tie.
-    """
-    rng = np.random.default_rng(47)
-    points = [np.asarray(t._value) for t in recording.inputs]
-    here = _at_tie(program, recording)
-    found = [] if here is None else [here]
-    for k in range(_SIDES if here is not None else 0):
-        # Some points lie nearer, because a function of tiny numbers may have other ties between 0 and the usual moves.
-        unit = 1.0 if k % 4 else 0.0
-        sizes = [np.where(x == 0, unit or _tiny(x.dtype), np.maximum(np.abs(x), unit)) for x in points]
-        signs = [rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.5, 1.0, x.shape) for x in points]
-        for side in (-1.0, 1.0):
-            moved = [
-                (x + side * u * _slightly(x.dtype) * size).astype(x.dtype)
-                for x, u, size in zip(points, signs, sizes, strict=True)
-            ]
-            try:
-                beside = Recording(recording.function, tuple(moved), 1)
-                branch = [_at_tie(_moved_to(p, points), beside) for _, p, _, _ in beside.programs()]
-            except Exception:  # not defined on this side
-                continue
-            if branch and branch[0] is not None and here is not None and _is_same(branch[0].values, here.values):
-                found.append(branch[0])
-    made = []
-    for k, (claim, mine) in enumerate(zip(row, own, strict=True)):
-        sides = [to_float(objects(0 if b.slopes[k] is None else b.slopes[k])) for b in found]
-        if claim is None or not sides or claim.shape != points[k].shape or claim.dtype.kind not in "fiu":
-            made.append(claim)
-            continue
-        sides = [np.broadcast_to(v, claim.shape) for v in sides]
-        low, high = np.min(sides, axis=0), np.max(sides, axis=0)
-        room = ROUNDINGS * spacing(np.maximum(np.abs(low), np.abs(high)), points[k].dtype)
-        inside = (claim >= low - room) & (claim <= high + room) & (high - low > room)
-        made.append(np.where(inside, np.zeros(claim.shape) if mine is None else mine, claim))
-    return made
-
-
-def _differs(claim: Any, own: Any) -> bool:
-    """Whether a claim is another number than the tape's, up to roundings."""
-    if claim is None or own is None:
-        return claim is not None
-    room = ROUNDINGS * spacing(np.abs(widest(own)), np.asarray(own).dtype)
-    return not bool(np.all(np.abs(claim - widest(own)) <= room))
-
-
 def _blame_for_own(report: Report, row: list[Any], own: list[Any], faulty: Finding) -> None:
     """Name a wrong custom gradient as the cause of those wrong claims that are the tape's own numbers."""
     for f in report.findings:
         if f.ok or f.element is None:
             continue
         s, place = f.element
-        if own[s] is not None and not _differs(row[s][place], own[s][place]):
+        if own[s] is not None and not differs(row[s][place], own[s][place]):
             f.verdict, f.op, f.line, f.rule_of = faulty.verdict, faulty.op, faulty.line, faulty.rule_of
             f.reason, f.instead, f.defined = faulty.reason, faulty.instead, faulty.defined
             f.witness, f.without_witness = faulty.witness, faulty.without_witness
 
 
-class _Branch(NamedTuple):
-    """The exact outputs of the program of a branch, and its exact gradient."""
-
-    values: list[Any]
-    slopes: list[Any]
-
-
-def _moved_to(program: Program, points: list[Any]) -> Program:
-    """A program with other values of its sources."""
-    for nodes, x in zip(program.sources, points, strict=True):
-        for i in nodes:
-            program.nodes[i].output = x
-    return program
-
-
-def _at_tie(program: Program, recording: Recording) -> _Branch | None:
-    """The exact outputs and gradient of a program; None where it is not defined."""
-    seeds = [np.ones_like(np.asarray(t._value)) for t in recording.outputs]
-    with precision(_TIE_BITS), contextlib.suppress(ArithmeticError):
-        oracle = Oracle(program, seeds)
-        oracle.evaluate()
-        slopes = oracle.replay()
-        return _Branch([oracle.env[i] for i in program.outputs], slopes)
-    return None
-
-
-def _slightly(dtype: Any) -> float:
-    """A move, relative to a number, that is many units and still small."""
-    return math.pow(float(np.finfo(dtype).eps), 0.75)
-
-
-def _tiny(dtype: Any) -> float:
-    """A number that is small beside all but the smallest numbers of a dtype, and whose square is a normal number."""
-    return math.pow(float(np.finfo(dtype).tiny), 0.375)
-
-
-def _is_same(values: list[Any], others: list[Any]) -> bool:
-    """Whether exact outputs are the same numbers."""
-    for v, w in zip(values, others, strict=True):
-        if np.shape(v) != np.shape(w):
-            return False
-        for p, q in zip(objects(v).ravel().tolist(), objects(w).ravel().tolist(), strict=True):
-            gap = abs(p - q)
-            if not arb(gap).contains(0) and not gap <= arb(2) ** (16 - _TIE_BITS) * abs(p):
-                return False
-    return True
-
-
-def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int, order: int, report: Report) -> None:
+def _judge_rest(
+    recording: Recording, blocks: list[Any], seen: set[Any], n: int, order: int, report: Report,
+    beside: BranchesBeside | None,
+) -> None:  # fmt: skip
     """Judge the rows that no tape recorded; most are zeros."""
     rest = unrecorded(recording, order)
     if rest.finding is not None:
@@ -230,8 +133,15 @@ def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int,
             if (i, index) in seen:
                 continue
             exact = rest.rows.get((i, index), [None] * n)
-            for k in range(n):
-                row = np.asarray(blocks[i * n + k][index], dtype=np.float64)
+            rows = [np.asarray(blocks[i * n + k][index], dtype=np.float64) for k in range(n)]
+            if beside is not None:
+                own = [None if e is None else to_float(objects(e)) for e in exact]
+                rows, apart = beside.judged((i, index), rows, own)
+                if apart:
+                    told = Report(findings=apart)
+                    recording.place(told, (i, index))
+                    report.extend(told)
+            for k, row in enumerate(rows):
                 report.checked += row.size
                 off = _off(row, exact[k], recording.inputs[k]._layout.dtype)
                 wrong = off > (0.0 if exact[k] is None else ROUNDINGS * roundings)
