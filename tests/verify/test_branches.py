@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import check, judge
+from gtape.verify import check, exact, judge
 from gtape.verify.verdicts.collect import collecting
 
 
@@ -113,6 +113,57 @@ def test_a_kink_that_rounding_crossed_is_no_fault_of_a_rule_at_order_2(f: Any, n
     report = check(f, np.full(n, 1e-30, np.float32), order=2)
     assert report.ok and report.verdict == "conditioning"
     assert any("relu" in finding.reason for finding in report.findings)
+
+
+# Rounding decides which of exp(x) - 1 and x is the larger one, because the difference is x * x / 2.
+CROSSED: dict[str, Callable[[Any, Any], Any]] = {
+    "maximum": tf.maximum,
+    "minimum": lambda a, b: tf.minimum(-a, -b),
+    "clip from below": lambda a, b: tf.clip_by_value(a, b, 1.0),
+    "clip from above": lambda a, b: tf.clip_by_value(b, -1.0, a),
+    "where": lambda a, b: tf.where(a > b, b * b, 3.0 * b * b),
+    "if": lambda a, b: b * b if tf.reduce_all(a > b) else 3.0 * b * b,
+}
+AT = [1.4504227331866203e-09, 6.732655185893088e-09, 3.3e-9, 8.1e-9]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("name", CROSSED)
+@pytest.mark.parametrize("x", AT)
+def test_a_selection_that_rounding_moved_is_no_wrong_rule_at_any_order(name: str, x: float, order: int) -> None:
+    def f(x: Any) -> Any:
+        return CROSSED[name](tf.exp(x) - 1.0, x)
+
+    report = check(f, x, order=order)
+    assert report.ok and report.verdict in ("correct", "conditioning"), report
+    right = float(exact(f, x, order=order)[()])
+    assert judge(f, x, right, order=order).ok
+    assert not judge(f, x, right + abs(right) + 0.25, order=order).ok
+
+
+@pytest.mark.parametrize(("name", "n"), [("maximum", 70), ("clip from below", 3), ("where", 3), ("where", 70)])
+def test_a_selection_that_rounding_moved_in_an_array_names_the_op_that_the_user_called(name: str, n: int) -> None:
+    xs = np.resize(AT, n)
+    report = check(lambda x: tf.reduce_sum(CROSSED[name](tf.exp(x) - 1.0, x)), xs, order=2)
+    assert report.ok and report.verdict == "conditioning", report
+    ops = {f.op for f in report.findings if "other side of its kink" in f.reason}
+    assert ops <= {"maximum", "clip_by_value", "greater"}
+
+
+def test_a_number_far_below_rounding_decides_no_maximum() -> None:
+    assert judge(lambda x: tf.maximum(x * x, x + 1e-17), 1.0, 0.0, order=2).ok
+    assert not judge(lambda x: tf.maximum(x * x, x + 1e-17), 1.0, 1.0, order=2).ok
+
+
+@pytest.mark.parametrize("claim", [2.0, 6.0])
+def test_a_claim_may_follow_the_exact_decision_or_the_one_of_rounding(claim: float) -> None:
+    def f(x: Any) -> Any:
+        return tf.where(tf.exp(x) - 1.0 > x, x * x, 3.0 * x * x)
+
+    x = 6.732655185893088e-09
+    assert judge(f, x, claim, order=2).verdict == judge(f, x, claim * x).verdict == "conditioning"
+    assert not judge(f, x, 4.0, order=2).ok
+    assert not judge(f, x, 4.0 * x).ok
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -17,7 +17,7 @@ from gtape.symbolic.balls import Undecided, meets, objects, only_integer, to_flo
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.still import still, with_slopes
 from gtape.verify.causes.ties import ties_met
-from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
+from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
 
@@ -323,7 +323,9 @@ def _crosses(program: Program, oracle: Oracle, node: Node) -> bool:
     """True if a kink, a jump or a tie of an op lies between its recorded and its exact inputs."""
     if is_complex(node.output):
         return False
-    if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and node.active:
+    # A gradient that the program takes computes masks, which no tape follows.
+    mask = not node.prim.differentiable and is_floating(node.output)
+    if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and (node.active or mask):
         recorded = [np.asarray(program.nodes[j].output) for j in node.inputs]
         exact = [oracle.env[j] for j in node.inputs]
         if _jumped(node, recorded, exact, oracle.env[node.index]):

@@ -55,9 +55,10 @@ def other_branches(
             continue  # with the other outcome nothing is defined, or arrays have other shapes
         if len(group) == 1 and np.size(group[0].output) == 1 and not follows(got, made, here):
             continue
-        name = group[0].name.removesuffix("_share")  # the op that the user called
+        node = next((n for n in group if n.rule_of is None), group[0])
+        name = node.rule_of or node.name  # the op that the user called
         reason = f"rounding moved {name} to the other side of its kink"
-        found.append((("conditioning", reason, name, group[0].line), made))
+        found.append((("conditioning", reason, name, node.line), made))
     return found
 
 

@@ -192,8 +192,19 @@ class Judgement(Causes):
 
     def flipped(self) -> list[tuple[Cause, list[Any]]]:
         oracle = self._oracle()
-        found = other_branches(self.program, oracle, self.derivative, self.got)
+        found = other_branches(self.program, oracle, self._on_branches, self.got)
         return found + self._across_kinks(oracle) if self.claimed else found
+
+    def _on_branches(self, oracle: Oracle) -> list[Any]:
+        """The exact derivative with other outcomes of decisions.
+
+        The backward ops of an inner gradient hold the recorded outcomes, so jets of its primal serve, if the gradient
+        has few elements.
+        """
+        if self.order > 1:
+            with contextlib.suppress(TooDeep):
+                return self.beside(oracle)
+        return self.derivative(oracle)
 
     def _across_kinks(self, oracle: Oracle) -> list[tuple[Cause, list[Any]]]:
         """The derivatives beside kinks that half a unit in the inputs crosses, if the claims follow them."""
