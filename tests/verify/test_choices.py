@@ -360,3 +360,36 @@ def test_slopes_in_the_middle_between_two_floats_are_no_kinks(hundredths: int) -
     assert "convention" not in {
         f.verdict for f in check(lambda x: tf.math.divide_no_nan(x, 1.0 / (6.0 * z)), 0.0).findings
     }
+
+
+@pytest.mark.parametrize("unique", [tf.unique, tf.unique_with_counts])
+def test_equal_elements_of_unique_are_a_tie(unique: Any) -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(unique(x)[0] ** 2)
+
+    assert check(f, np.array([1.0, 2.0, 1.0])).verdict == "convention"
+    assert check(f, np.array([1.0, 2.0, 3.0])).verdict == "correct"
+
+
+def test_counts_of_equal_elements_are_constants_at_a_jump() -> None:
+    def f(x: Any) -> Any:
+        return x[0] * tf.cast(tf.unique_with_counts(x).count[0], x.dtype)
+
+    assert check(f, np.array([1.0, 2.0, 1.0])).verdict == "convention"
+    assert check(f, np.array([1.0, 2.0, 3.0])).verdict == "correct"
+
+
+def test_rows_by_the_index_of_unique_are_smooth_at_a_tie_and_show_a_wrong_derivative() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.gather(x, tf.unique(x).idx))
+
+    report = check(f, np.array([1.0, 2.0, 1.0]))  # beside the tie, this is the sum of all elements
+    assert (report.ok, report.verdict) == (False, "convention"), report
+    assert check(f, np.array([1.0, 2.0, 3.0])).verdict == "correct"
+
+
+def test_equal_elements_that_do_not_move_are_no_tie_of_unique() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.unique(tf.concat([x, 0.0 * x], 0))[0])
+
+    assert check(f, np.array([1.0, 2.0])).ok

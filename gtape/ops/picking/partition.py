@@ -12,6 +12,7 @@ from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values
+from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -200,14 +201,25 @@ def _unique(x: Any, out_idx: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
     t = as_operand(x)
     if t.ndim != 1:
         raise InvalidArgumentError(f"{op} expects a 1D vector, got shape {t._layout.tensor_shape}: use gtape.reshape")
+    value, dtype = np.asarray(t._value), dtypes.np_dtype(out_idx)
+    known = _distinct(value)
+
+    def part(k: int, kind: Any) -> Tensor:
+        return decided(lambda v: (known if v is value else _distinct(v))[k].astype(kind), t)
+
+    y = REGISTRY["gather"](t, part(0, np.int64), axis=-1, size=t._layout.size)
+    return y, part(1, dtype), part(2, dtype)
+
+
+def _distinct(values: Any) -> tuple[Any, Any, Any]:
+    """The places of first occurrences in order, the number of its place for each element, and the counts."""
     _, first, inverse, counts = np.unique(
-        np.asarray(t._value), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        values, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    dtype = dtypes.np_dtype(out_idx)
-    return _taken(t, first[order]), wrap(rank[inverse].astype(dtype)), wrap(counts[order].astype(dtype))
+    return first[order], rank[inverse], counts[order]
 
 
 @diagnosed
