@@ -66,6 +66,9 @@ class SymPyWorld(ObjectWorld):
     ----------
     decisions : list of Decision
         The relations decided at the sample, in order, each once.
+    steps : dict of sympy.Expr
+        The differences whose signs show between which whole numbers an expression lies, with this expression. Each
+        whole number has other differences.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class SymPyWorld(ObjectWorld):
             if not all(getattr(part, "is_Rational", False) for part in parts):
                 raise ValueError(f"the sample of {shown(s)} must be a rational number, got {shown(v)}")
         self.decisions: list[Decision] = []
+        self.steps: dict[Any, Any] = {}
         self._signs: dict[Any, int] = {}
 
     def exact(self, x: Any) -> Any:
@@ -159,9 +163,10 @@ class SymPyWorld(ObjectWorld):
             step = _whole(node.func, here)
         if step is None:
             raise Undecided(str(node.func), inner, "its sample", hopeless=True)
-        side = self.sign_of(inner, step, "==")
-        if side:  # inside the step, not on its edge
-            self.sign_of(inner, step + (1 if isinstance(node, sp.floor) else -1), "<")
+        other = step + (1 if isinstance(node, sp.floor) else -1)
+        self.steps |= {inner - step: inner, inner - other: inner}
+        if self.sign_of(inner, step, "=="):  # inside the step, not on its edge
+            self.sign_of(inner, other, "<")
         return step
 
     def _truth(self, condition: Any, put: Mapping[sp.Symbol, Any]) -> bool:

@@ -262,6 +262,87 @@ def test_spoilt_partials_are_refuted(monkeypatch: pytest.MonkeyPatch, seed: int)
     assert not proof.proved and proof.counterexample is not None, name
 
 
+# ---------------------------------------------------------------------------------------------- conditions of rules
+
+# The conditions under which a rule for softplus is wrong.
+CONDITIONS: dict[str, Callable[..., Any]] = {
+    "beyond a number": lambda xp, y, x: xp.greater(x, 3),
+    "far away": lambda xp, y, x: xp.greater(x, 10**4),
+    "outside of a range": lambda xp, y, x: xp.greater(abs(x), 70),
+    "beyond a minimum": lambda xp, y, x: xp.less(xp.minimum(x, 1000), x),
+    "where a relu acts": lambda xp, y, x: xp.not_equal(xp.relu(x - 1000), 0),
+    "by a sum of relus": lambda xp, y, x: xp.greater(xp.relu(x - 70) + xp.relu(x - 80), 90),
+    "by a root": lambda xp, y, x: xp.greater(xp.sqrt(1 + x * x), 100),
+    "beyond a constant": lambda xp, y, x: xp.greater(x, 100 * xp.pi),
+    "in a narrow range": lambda xp, y, x: xp.logical_and(xp.greater(10**9 * x, 10**9), xp.less(10**9 * x, 10**9 + 1)),
+}
+
+
+def _where(condition: Callable[..., Any], factor: int = 2) -> tuple[Callable[..., Any]]:
+    """The rule of softplus, multiplied by a factor under a condition."""
+    return (lambda xp, y, x: xp.where(condition(xp, y, x), factor * xp.sigmoid(x), xp.sigmoid(x)),)
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+def test_a_fault_in_a_branch_of_a_rule_is_refuted(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    _plant(monkeypatch, "softplus", partials=_where(CONDITIONS[where]))
+    proof = prove("softplus")
+    assert proof.state == "refuted"
+    assert "off by" in (proof.counterexample or "")
+
+
+def test_a_fault_in_a_branch_of_two_arguments_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_a, by_b = REGISTRY["atan2"].partials
+
+    def wrong(xp: Any, y: Any, a: Any, b: Any) -> Any:
+        crescent = xp.logical_and(xp.less(a * a + b * b, 10**4), xp.greater(a + b, 141))
+        return by_a(xp, y, a, b) * xp.where(crescent, 2 * b, b) / b
+
+    assert prove("atan2").proved
+    _plant(monkeypatch, "atan2", partials=(wrong, by_b))
+    proof = prove("atan2")
+    assert proof.state == "refuted" and "off by" in (proof.counterexample or "")
+
+
+def test_a_fault_in_a_branch_of_a_rule_on_arrays_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = REGISTRY["matmul"].vjp
+
+    def wrong(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
+        return xp.matmul(g, xp.swap_last(xp.where(xp.greater(b, 90), 2 * b, b)))
+
+    _plant(monkeypatch, "matmul", vjp=(wrong, right[1]))
+    proof = prove("matmul")
+    assert proof.state == "refuted" and "off by" in (proof.counterexample or "")
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+def test_right_branches_of_a_rule_are_proved(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    _plant(monkeypatch, "softplus", partials=_where(CONDITIONS[where], factor=1))
+    assert prove("softplus").proved
+
+
+def test_a_condition_that_always_holds_hides_no_branch(monkeypatch: pytest.MonkeyPatch) -> None:
+    _plant(monkeypatch, "softplus", partials=_where(lambda xp, y, x: xp.less(xp.exp(x), 0)))
+    assert prove("softplus").proved
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        (lambda xp, y, x: xp.greater(xp.exp(x), 10**40), "cannot be solved for a"),
+        (lambda xp, y, x: xp.greater(xp.floor(x), 100), "a rule rounds a to whole numbers"),
+    ],
+)
+def test_a_condition_that_cannot_be_solved_leaves_the_proof_open(
+    monkeypatch: pytest.MonkeyPatch, condition: Any, reason: str
+) -> None:
+    _plant(monkeypatch, "softplus", partials=_where(condition))
+    proof = prove("softplus")
+    assert proof.state == "open" and not proof.certified
+    assert any(reason in text for text in proof.unseen)
+    assert reason in " ".join(proof.text().split())
+
+
 # ---------------------------------------------------------------------------------------------- deciding zero
 
 ZEROS = [

@@ -246,8 +246,7 @@ def _enter(line: Line, kind: str, result: Any) -> None:
             line.findings.append(
                 result["counterexample"]
                 or (
-                    f"no point that was tried reaches the branch {result['unseen'][0]} of the mirror of {line.name}: "
-                    "numbers in `special` of its declaration add points"
+                    f"the proof of {line.name} does not cover all inputs: {result['unseen'][0]}"
                     if result["unseen"]
                     else f"no normal form decides all {result['cases']} cases of {line.name}"
                 )

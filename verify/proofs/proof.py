@@ -83,7 +83,8 @@ class Proof:
     counterexample : str or None
         Python source that runs and shows the fault.
     unseen : tuple of str
-        Branches of the mirror that hold on an open set, but that no sample point reached.
+        Why the cases do not cover all inputs: branches of the mirror that no point reached, and conditions of mirror or
+        rules that could not be solved.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class Proof:
 
     @property
     def proved(self) -> bool:
-        """True if there are cases, all are proved, and no branch of the mirror is unseen."""
+        """True if there are cases, all are proved, and no branch is unseen."""
         return bool(self.cases) and all(c.proved for c in self.cases) and not self.unseen
 
     @property
@@ -195,21 +196,23 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     if name not in SCALARS and name not in ARRAYS:
         raise ValueError(f"{mirrors.without_mirror(name)}, so there is nothing to prove it against")
     run = _Run(prim, seconds)
+    missing: list[str] = []
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
     for setting in () if "complex" in prim.roles else settings(prim):
         points: list[dict[Any, Any]] = []
         for cell, todo in cells(setting):
             run.cell(cell, todo)
             points += cell.points
+        missing += setting.missing
         visited.setdefault(repr(setting.params), []).append((setting, points))
         if run.counterexample is not None:
             return Proof(name, run.cases, run.counterexample)
-    missing = [m for pairs in visited.values() for m in unseen(prim, pairs[0][0].params, pairs)]
+    missing += [m for pairs in visited.values() for m in unseen(prim, pairs[0][0].params, pairs)]
     for cell, todo in complex_cells(prim):
         run.cell(cell, todo)
         if run.counterexample is not None:
             return Proof(name, run.cases, run.counterexample)
-    return Proof(name, run.cases, None, tuple(missing))
+    return Proof(name, run.cases, None, tuple(dict.fromkeys(missing)))
 
 
 class _Run:

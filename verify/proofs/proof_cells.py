@@ -2,6 +2,7 @@
 
 A sample point decides branches, so that a proof holds on the open cell with the same decisions. The points lie between
 possible changes: ends of the domain, kinks, poles, special points, and the numbers in the conditions of the mirror.
+`proof_cuts` adds points for the conditions that mirror and rules evaluate.
 """
 
 from __future__ import annotations
@@ -106,12 +107,15 @@ class Setting:
     params : dict
     cells : int or None
         The number of cells to prove: 1 if another setting covers all cells, None for all.
+    missing : list of str
+        Why the points did not reach all cells; empty if they did.
     """
 
     def __init__(
         self, prim: Primitive, values: tuple[Any, ...], params: dict[str, Any], cells: int | None = None
     ) -> None:
         self.prim, self.params, self.cells = prim, params, cells
+        self.missing: list[str] = []
         intervals = _intervals(prim, len(values))
         self.arguments = [Argument(i, v, d) for i, (v, d) in enumerate(zip(values, intervals, strict=True))]
 
@@ -254,7 +258,7 @@ def _reached(orders: int = 3) -> dict[str, list[dict[str, Any]]]:
 
 
 def unseen(prim: Primitive, params: dict[str, Any], visited: list[tuple[Setting, list[dict[Any, Any]]]]) -> list[str]:
-    """Branches of an elementwise mirror that hold on an open set, but that none of the points reaches.
+    """Sentences on branches of an elementwise mirror that hold on an open set, but that none of the points reaches.
 
     A branch at ties only, where both sides of a condition are equal, is a convention and does not count.
 
@@ -273,7 +277,7 @@ def unseen(prim: Primitive, params: dict[str, Any], visited: list[tuple[Setting,
         taken = {_arm(piecewise, s, made.symbols, p) for s, points in visited for p in points}
         for k, (_, condition) in enumerate(piecewise.args):
             if k not in taken and _has_interior(piecewise, k):
-                missing.append(f"{condition} in {piecewise}")
+                missing.append(f"no point that was tried reaches the branch {condition} in {piecewise} of the mirror")
     return missing
 
 

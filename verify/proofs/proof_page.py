@@ -102,9 +102,17 @@ def _block(label: str, text: str, indent: int = 2) -> list[str]:
     pad = " " * indent
     if "\n" in text:
         return [f"{pad}{label}:", *[f"{pad}    {line}" for line in text.splitlines()]]
+    if len(label) > _WIDTH // 2:  # a label of several conditions leaves no room beside it
+        head = textwrap.wrap(label, _WIDTH - indent - 1, break_long_words=False, break_on_hyphens=False)
+        return [*[f"{pad}{line}" for line in head[:-1]], f"{pad}{head[-1]}:", *_wrapped(text, indent + 4)]
     made = textwrap.wrap(text, _WIDTH - indent - len(label) - 2, break_long_words=False, break_on_hyphens=False)
     rest = " " * (indent + len(label) + 2)
     return [f"{pad}{label}: {made[0] if made else ''}", *[rest + line for line in made[1:]]]
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    made = textwrap.wrap(text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False)
+    return [" " * indent + line for line in made]
 
 
 def _where(case: Any, several_params: bool) -> str:
@@ -159,7 +167,7 @@ def page(proof: Any) -> str:
         if generators:
             lines += _block("normal form", f"0 as a quotient of polynomials in {', '.join(map(_plain, generators))}", 6)
     for text in proof.unseen:
-        lines += _block("a branch without a point", text)
+        lines += _block("not covered", text)
     if proof.counterexample:
         lines += _block("counterexample", proof.counterexample.rstrip())
     lines.append(f"  {_counts(proof)}")

@@ -18,6 +18,7 @@ from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
 from gtape.tapes.forward import jvp_of
 from gtape.verify.proofs.proof_cells import Argument, Setting, boxed, symbols
+from gtape.verify.proofs.proof_cuts import Conditions
 from gtape.verify.proofs.proof_rational import nodes
 
 __all__ = ["FAULTS", "Cell", "Identity", "RuleResult", "cells", "pull", "pulled", "push", "pushed", "rule_results"]
@@ -175,7 +176,7 @@ def _expressions(x: Any) -> np.ndarray:
 
 
 def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
-    """The distinct cells that the sample points of a setting reach, with the identities to prove there.
+    """The distinct cells of a setting, with the identities to prove there; sets `Setting.missing`.
 
     Raises
     ------
@@ -183,23 +184,33 @@ def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
         If no point reaches a cell.
     """
     found: dict[tuple[str, ...], tuple[Cell, list[RuleResult]]] = {}
-    points = setting.points()
-    for point in points:
+    conditions = Conditions(setting)
+
+    def visit(point: dict[Any, Any]) -> Cell:
         cell = Cell(setting, point)
+        mirrors = set(cell.world.steps.values())
         made = rule_results(cell)  # rules decide branches too
         key = cell.key()
-        if key is None:
-            continue
+        conditions.add(point, cell.world, off_ties=key is not None, mirrors=mirrors)
         if key in found:
             found[key][0].points.append(point)
-            continue
-        found[key] = (cell, made)
+        elif key is not None:
+            found[key] = (cell, made)
+        return cell
+
+    points = setting.points()
+    for point in points:
+        cell = visit(point)
         if setting.cells is not None and len(found) >= setting.cells:
             break
-        if not key:  # without decisions, all other points lie in this cell
+        if found and not cell.world.decisions:  # all other points lie in this cell
             if setting.prim.kind != "implicit" and not any(a.shape for a in setting.arguments):
                 cell.points.extend(points)
             break
+    else:
+        for point in conditions.points():
+            visit(point)
+        setting.missing = conditions.missing
     if not found:
         raise ValueError(
             f"no sample point of {setting.prim.name} at {setting.shapes} lies in its domain and off its kinks"
