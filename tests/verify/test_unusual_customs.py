@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -913,3 +914,45 @@ def test_a_rounded_constant_in_the_tail_of_a_body_is_no_wrong_gradient(at: float
         assert check(_gelu(1.0), at, order=order).ok
         report = check(_gelu(1.0 + 1e-11), at, order=order)
     assert (report.verdict, report.findings[0].op) == ("rule", "gelu"), report
+
+
+def _changing(name: str, factors: Iterable[float]) -> Any:
+    """A cube whose gradient has another factor in each call."""
+    remaining = iter(factors)
+
+    def cube(x: Any) -> Any:
+        return x * x * x, lambda g: g * next(remaining) * x * x
+
+    cube.__name__ = name
+    return tf.custom_gradient(cube)
+
+
+@pytest.mark.parametrize(
+    "factors", [itertools.chain([2.0], itertools.repeat(3.0)), itertools.cycle([3.3, 3.0, 2.9])], ids=["first", "each"]
+)
+def test_a_gradient_that_changes_from_call_to_call_is_a_wrong_rule(factors: Iterable[float]) -> None:
+    with pytest.raises(tf.VerificationError, match="changes from call to call") as raised:
+        slope(_changing("fickle", factors), 2.0)
+    (found,) = raised.value.report.findings
+    assert (found.verdict, found.op) == ("rule", "fickle")
+
+
+def test_all_custom_gradients_that_may_have_changed_are_named() -> None:
+    fickle, steady = (
+        _changing("fickle", itertools.chain([2.0], itertools.repeat(3.0))),
+        _changing("steady", itertools.repeat(3.0)),
+    )
+    with pytest.raises(tf.VerificationError, match="one of steady, fickle returns changes") as raised:
+        slope(lambda x: fickle(steady(x)), 2.0)
+    assert raised.value.report.verdict == "rule"
+
+
+def test_a_formula_that_loses_the_same_digits_in_each_call_stays_unstable() -> None:
+    @tf.custom_gradient
+    def log_sigmoid(x: Any) -> Any:
+        return tf.math.log_sigmoid(x), lambda g: g * (1.0 - tf.sigmoid(x))
+
+    with pytest.raises(tf.VerificationError) as raised:
+        slope(log_sigmoid, 30.0)
+    (found,) = raised.value.report.findings
+    assert (found.verdict, found.op) == ("unstable", "log_sigmoid")

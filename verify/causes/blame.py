@@ -21,6 +21,7 @@ from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 from gtape.verify.causes.customs import (
+    changing,
     faulty_customs,
     faulty_inside,
     inner_culprits,
@@ -35,11 +36,12 @@ from gtape.verify.oracles.oracle import SWEPT, Oracle, TooDeep, varies
 from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["blame", "culprits", "lost_derivatives", "lost_slopes"]
+__all__ = ["CHANGES", "blame", "culprits", "lost_derivatives", "lost_slopes"]
 
 # Number of sources searched for a wrong element, the likeliest first.
 _SOURCES = 64
 _SLOPES = 200  # bits with which derivatives of custom gradients are compared
+CHANGES = "changes from call to call: it returns other numbers when it runs again"
 _ELEMENTS = 64  # up to this many elements are evaluated one by one
 
 
@@ -134,9 +136,23 @@ def culprits(
 def _inside_of_custom(oracle: Oracle, f: Failure) -> list[tuple[Node | None, str]]:
     """The ops to blame for a wrong custom gradient: those in its body, or the custom gradient itself."""
     assert f.node is not None
+    if _changes(f):
+        return [(f.node, f"the gradient that {f.node.name} returns {CHANGES} ({_by(f)})")]
     deeper = inner_culprits(oracle, f.node) or _named(faulty_inside(oracle, f.node))
     reason = f"the gradient that {f.node.name} returns is not the derivative of its body ({_by(f)})"
     return [*deeper] or [(f.node, reason)]
+
+
+def _changes(f: Failure) -> bool:
+    """Whether a wrong custom gradient returns other numbers, by a share of its error, when it runs again."""
+    node = f.node
+    assert node is not None
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    ones = tuple([np.ones_like(o) for o in outs])
+    try:
+        return bool(changing([node], lambda _: ones if isinstance(node.output, tuple) else ones[0], f.error))
+    except Exception:  # the function of a user may raise anything
+        return False
 
 
 def _lost_slope(f: Failure) -> tuple[Node | None, str]:

@@ -41,9 +41,9 @@ from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "agrees_along", "faulty_along", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside",
-    "inner_culprits", "innermost", "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like",
-    "only_rounded", "room_of", "roundings_of", "slopes_of_custom",
+    "CHANGE", "agrees_along", "changing", "faulty_along", "faulty_beside", "faulty_customs", "faulty_forwards",
+    "faulty_inside", "inner_culprits", "innermost", "is_rounded", "least_stable", "lies_between", "not_finite",
+    "ones_like", "only_rounded", "room_of", "roundings_of", "slopes_of_custom",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -53,6 +53,8 @@ _NEAR = 100  # bits up to which derivatives on several sides agree
 # An error up to this size hides no fault of one element, because directions let elements count alike up to 2**-64.
 _RESIDUAL = 2.0**-100
 _WAYS = 8  # directions that tell an error of a custom gradient from a rounding
+CHANGE = 2.0**-10  # the least share of an error that explains the error
+_REPEATS = 4  # runs of a custom gradient that must return the same numbers
 
 
 def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
@@ -463,6 +465,39 @@ def least_stable(oracle: Oracle) -> Node | None:
         after = [_apart(c, e) for c, e in zip(made, exact, strict=True) if c is not None and e is not None]
         growth[i] = max(after, default=0.0) / max(before, roundings_of(nodes[i]))
     return nodes[max(growth, key=lambda i: growth[i])] if growth else None
+
+
+def changing(nodes: Iterable[Node], cotangent_of: Callable[[Node], Any], error: float) -> list[Node]:
+    """The custom gradients that return other numbers when they run again on the same cotangents.
+
+    Parameters
+    ----------
+    nodes : iterable of Node
+    cotangent_of : callable
+        ``cotangent_of(node)`` returns the cotangent on which the custom gradient runs, as floats.
+    error : float
+        The relative error that a change may explain. A change by less than a `CHANGE` of it does not count, because a
+        solver may leave another residual.
+    """
+
+    def changes(node: Node) -> bool:
+        g = cotangent_of(node)
+        first, *others = [by_user(node, g) for _ in range(_REPEATS)]
+        return any(_differ(a, b, error * CHANGE) for other in others for a, b in zip(first, other, strict=True))
+
+    return [node for node in nodes if changes(node)]
+
+
+def _differ(a: Any, b: Any, least: float) -> bool:
+    """Whether numbers differ by more than a share of the first ones."""
+    if a is None or b is None:
+        return a is not b
+    a, b = widest(a), widest(b)
+    if a.shape != b.shape:
+        return True
+    with np.errstate(all="ignore"):
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        return bool((~same & ~(np.abs(a - b) <= least * np.abs(a))).any())
 
 
 def _apart(got: Any, exact: Any) -> float:

@@ -23,8 +23,10 @@ from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.bounds.terms import terms_of_gradient
 from gtape.verify.causes.advice import explain
-from gtape.verify.causes.blame import blame
+from gtape.verify.causes.blame import CHANGES, blame
 from gtape.verify.causes.customs import (
+    CHANGE,
+    changing,
     faulty_customs,
     faulty_forwards,
     least_stable,
@@ -36,7 +38,7 @@ from gtape.verify.causes.float_range import lost_by_a_rule, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
-from gtape.verify.judging.comparison import Comparison, Distances, Harmless
+from gtape.verify.judging.comparison import Comparison, Distances, Harmless, Told, Wrong
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement, nodes_of, terms_within, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
@@ -385,6 +387,32 @@ class Gradient(Judgement):
 
     def otherwise(self) -> Cause:
         return "unstable", UNSTABLE, None, None
+
+    def wrong(self, wrong: Wrong) -> list[Told]:
+        users = [n for n in self.program.nodes if n.kind == "custom" and n.prim.declared is None]
+        changed = self._changed(users, wrong) if users and not self.claimed else []
+        if not changed:
+            return super().wrong(wrong)
+        names = list(dict.fromkeys(n.name for n in changed))
+        one = changed[0] if len(names) == 1 else None
+        who = f"the gradient that {names[0]} returns" if one else f"a gradient that one of {', '.join(names)} returns"
+        return [Told(wrong.mask, "rule", f"{who} {CHANGES}", one and one.name, one and one.line)]
+
+    def _changed(self, users: list[Node], wrong: Wrong) -> list[Node]:
+        """The custom gradients of which one returned other numbers on the tape than it returns now.
+
+        A formula that loses digits loses the same digits in each run.
+        """
+        floats = Floats(self.program)
+        with np.errstate(all="ignore"):
+            again = gradient(self.program, self.seeds, floats)[wrong.source]
+            if again is None or np.shape(again) != np.shape(wrong.got):
+                return []
+            off, now = np.abs(wrong.got - wrong.exact), np.abs(np.asarray(again) - wrong.exact)
+            error = np.max(np.where(wrong.mask & (off > 0), off / np.abs(wrong.exact), 0.0))
+            other = (wrong.mask & (now <= off * CHANGE)).any()
+        reached = [n for n in users if n.index in floats.kept]
+        return changing(reached, lambda n: floats.kept[n.index][0], float(error)) or (reached if other else [])
 
 
 def examine(
