@@ -6,6 +6,7 @@ gtape, which imports NumPy, only when a run uses one of the options, the marker 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,6 +47,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
+    """Check the gradients of the first `conftest.py` files if an option asks for checks."""
+    given = early_config.known_args_namespace
+    if getattr(given, "gtape_verify", None) is None:
+        return (yield)
+    from gtape.verify.plugin.checks import checking_conftests
+
+    with checking_conftests(given):
+        return (yield)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker; start the checks if an option asks for them."""
     config.addinivalue_line("markers", _MARKER)
@@ -70,6 +83,10 @@ class _Uses:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         # Under pytest-xdist, the report comes from a worker.
+        if hasattr(report, "gtape"):
+            _checks(self.config).add(report.nodeid, report.gtape)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if hasattr(report, "gtape"):
             _checks(self.config).add(report.nodeid, report.gtape)
 

@@ -195,6 +195,80 @@ def test_a_whole_suite(pytester: pytest.Pytester, run: Any, processes: Any) -> N
     assert said["test_in_a_fixture"][0].startswith("rule")
 
 
+RECORDED = """
+X = tf.Variable(40.0, dtype=tf.float64)
+with tf.GradientTape(persistent=True) as TAPE:
+    Y = unstable(X)
+    Z = tf.tanh(X)
+TAPE.gradient(Z, X)
+
+def test_wrong():
+    TAPE.gradient(Y, X)
+
+def test_right():
+    TAPE.gradient(Z, X)
+
+@pytest.mark.gtape(off=True)
+def test_off():
+    TAPE.gradient(Y, X)
+
+@pytest.mark.gtape(declared="to show the loss")
+def test_declared():
+    TAPE.gradient(Y, X)
+"""
+
+
+def test_tapes_that_a_file_records_are_checked_in_its_tests(pytester: pytest.Pytester, run: Any) -> None:
+    found = run(RECORDED, "--gtape-verify", "--gtape-report=report.json")
+    found.assert_outcomes(passed=3, failed=1)
+    found.stdout.fnmatch_lines(["4 gradients checked in 3 tests and in the collection of 1 file, *"])
+    found.stdout.fnmatch_lines(["FAILED test_it.py::test_wrong *"])
+    tests = {t["nodeid"]: t["gradients"] for t in report(pytester)["tests"]}
+    assert tests["test_it.py"] == 1 and "test_it.py::test_off" not in tests
+    run(RECORDED).assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_a_wrong_gradient_in_the_parameters_of_a_test_is_an_error_of_the_collection(run: Any, processes: Any) -> None:
+    text = """
+@pytest.mark.parametrize("slope", [grad(unstable, 40.0)])
+def test_slope(slope):
+    assert slope == float("-inf")
+"""
+    found = run(text, "--gtape-verify", *processes)
+    found.assert_outcomes(errors=1)
+    found.stdout.fnmatch_lines([
+        "python -m pytest test_it.py --gtape-verify",
+        "1 gradient checked in 0 tests and in the collection of 1 file, *",
+        "    reproduce: python -m pytest test_it.py --gtape-verify",
+    ])  # fmt: skip
+    run(text, "--gtape-verify", "--gtape-fail-on=rule").assert_outcomes(passed=1)
+    run(text).assert_outcomes(passed=1)
+
+
+def test_a_wrong_gradient_in_a_conftest_ends_the_run(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makeconftest("from helpers import *\ngrad(unstable, 40.0)")
+    found = run("def test_nothing():\n    pass", "--gtape-verify")
+    assert found.ret == pytest.ExitCode.USAGE_ERROR
+    assert "VerificationError" in found.stderr.str()
+    run("def test_nothing():\n    pass").assert_outcomes(passed=1)
+
+
+def test_no_check_stays_on_after_a_run_inside_of_a_process(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(inner="from helpers import *\ngrad(turned, 2.0)\ndef test_inner():\n    grad(turned, 2.0)")
+    found = run("""
+def test_outer():
+    assert pytest.main(["-p", "pytest_gtape", "--gtape-verify", "inner.py"]) == pytest.ExitCode.INTERRUPTED
+    assert not tf.verify.verdicts.collect._listeners and not gtape_blocks()
+    assert grad(turned, 2.0) == -1.0
+
+def gtape_blocks():
+    from gtape.base.verification import BLOCKS
+    return BLOCKS
+""")
+    found.assert_outcomes(passed=1)
+
+
 def test_a_marker_alone_checks_its_test(pytester: pytest.Pytester, run: Any) -> None:
     found = run(
         """

@@ -25,8 +25,9 @@ from gtape.verify.reports.formats import format_of
 from gtape.verify.reports.sources import of_data
 from gtape.verify.verdicts.collect import listening
 from gtape.verify.verdicts.machine import machine
+from gtape.verify.verdicts.verdict import Report
 
-__all__ = ["Checks"]
+__all__ = ["Checks", "checking_conftests"]
 
 _RECORD = pytest.StashKey[Record]()
 _HEARD = pytest.StashKey[bool]()
@@ -84,6 +85,45 @@ def _marks_of(base: type) -> list[pytest.Mark]:
     return [m if isinstance(m, pytest.Mark) else m.mark for m in marks]
 
 
+def _changes(given: Any) -> dict[str, Any]:
+    """The options of checks that the command line changes."""
+    try:
+        words = given.gtape_fail_on
+        changes = {
+            "fail_on": None if words is None else [w.strip() for w in words.split(",") if w.strip()],
+            "order": given.gtape_order,
+            "budget": given.gtape_budget,
+            "strict": True if given.gtape_verify == "strict" else None,
+        }
+        changes = {name: value for name, value in changes.items() if value is not None}
+        Options(**changes)
+    except (TypeError, ValueError) as e:
+        raise pytest.UsageError(f"gtape's options: {e}") from None
+    return changes
+
+
+def _changed(changes: dict[str, Any], nodeid: str) -> Options:
+    """The options of GTAPE_VERIFY, or the default ones, with changes for one test or file."""
+    options = Options.of(verify_mode())
+    if options.sample < 1.0:
+        # Each test has a seed of its own, because the sample must not depend on other tests or on their order.
+        changes = {**changes, "seed": _seed(options.seed, nodeid)}
+    return Options(**{**{name: getattr(options, name) for name in Options.__slots__}, **changes})
+
+
+@contextmanager
+def checking_conftests(given: Any) -> Iterator[None]:
+    """Check the gradients of the `conftest.py` files that pytest imports before it has a configuration.
+
+    Parameters
+    ----------
+    given : argparse.Namespace
+        The command line.
+    """
+    with verifying(_changed(_changes(given), "")):
+        yield
+
+
 class Checks:
     """The checks of one run of pytest.
 
@@ -102,20 +142,9 @@ class Checks:
         self.totals = Totals()
         self.unwritten: str | None = None
         self.report: str | None = None
-        given = config.getoption("gtape_verify")
-        self.on = given is not None
-        try:
-            words = config.getoption("gtape_fail_on")
-            changes = {
-                "fail_on": None if words is None else [w.strip() for w in words.split(",") if w.strip()],
-                "order": config.getoption("gtape_order"),
-                "budget": config.getoption("gtape_budget"),
-                "strict": True if given == "strict" else None,
-            }
-            self.changes = {name: value for name, value in changes.items() if value is not None}
-            Options(**self.changes)
-        except (TypeError, ValueError) as e:
-            raise pytest.UsageError(f"gtape's options: {e}") from None
+        self.on = config.getoption("gtape_verify") is not None
+        self.changes = _changes(config.option)
+        self._collecting: list[Record] = []
         path = config.getoption("gtape_report")
         if path is not None and not hasattr(config, "workerinput"):
             self.report = os.path.join(config.invocation_params.dir, path) if path else path
@@ -136,16 +165,12 @@ class Checks:
     def options_of(self, item: pytest.Item) -> Options:
         """The options of the checks of a test, whether its tapes are checked or not."""
         marked = _Marked(item)
-        options = Options.of(verify_mode())  # the default ones if GTAPE_VERIFY is not set
         changes = dict(self.changes)
         if marked.order is not None:
             changes["order"] = marked.order
         if marked.declared is not None:
             changes |= {"fail_on": (), "strict": False}
-        if options.sample < 1.0:
-            # Each test has a seed of its own, because the sample must not depend on other tests or on their order.
-            changes["seed"] = _seed(options.seed, item.nodeid)
-        return Options(**{**{name: getattr(options, name) for name in Options.__slots__}, **changes})
+        return _changed(changes, item.nodeid)
 
     def _mode_of(self, item: pytest.Item) -> Mode | None:
         """The mode of the tapes in a test; None if only GTAPE_VERIFY decides."""
@@ -165,6 +190,33 @@ class Checks:
                 return (yield)
             with verifying(mode):
                 return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        """Check the gradients that a file takes while pytest imports it and makes its tests.
+
+        A tape that records then is still checked in the tests, as after each `verifying` block.
+        """
+        if not (self.on or (self.changes and verify_mode())):
+            return (yield)
+        options = _changed(self.changes, collector.nodeid)
+        record = Record(options)
+        self._collecting.append(record)
+
+        def heard(report: Report, seconds: float) -> None:
+            if self._collecting[-1] is record:  # a folder collects its files inside of its own collection
+                record.add(report, seconds)
+
+        try:
+            with verifying(options), listening(heard):
+                report: Any = yield
+        finally:
+            self._collecting.remove(record)
+        if record.gradients:
+            report.gtape = {**record.as_dict(), "collected": True}
+            if any(f["fails"] for f in record.findings.values()):
+                report.sections.append(("gtape: to reproduce", self.command(collector.nodeid)))
+        return report  # type: ignore[no-any-return]
 
     @contextmanager
     def heard(self, item: pytest.Item) -> Iterator[None]:

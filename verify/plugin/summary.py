@@ -67,9 +67,13 @@ class Totals:
         if not self.tests:
             return []
         total = self.as_dict()
-        checked = sum(bool(d["gradients"]) for d in self.tests.values())
+        collected = sum("collected" in d for d in self.tests.values())
+        checked = sum(bool(d["gradients"]) for d in self.tests.values()) - collected
         gradients, numbers = _many(total["gradients"], "gradient"), _many(total["numbers"], "number")
-        made = [f"{gradients} checked in {_many(checked, 'test')}, {numbers}, {total['seconds']:.1f} s"]
+        where = _many(checked, "test")
+        if collected:
+            where += f" and in the collection of {_many(collected, 'file')}"
+        made = [f"{gradients} checked in {where}, {numbers}, {total['seconds']:.1f} s"]
         told = [f"{v} {total['verdicts'][v]:,}" for v in _COUNTED if v in total["verdicts"]]
         if told:
             made.append(f"gradients by verdict: {', '.join(told)}")
