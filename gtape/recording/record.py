@@ -155,6 +155,10 @@ class Session:
     # refer back to the session, until the session is closed.
     branches: Any = ()
     conversions: Any = ()
+    # For a check that runs a function again: the values to which conversions hold, by the place of the conversion.
+    held: Any = MappingProxyType({})
+    # For a check: the results of `gtape.stop_gradient`.
+    stopped: Any = ()
     # For a check: the assigned variables, the values that variables took, and the values of watched tensors.
     assignments: Any = ()
     starts: Any = ()

@@ -17,7 +17,7 @@ __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
     "called_within_assertions", "conversions_made", "entries_made", "floats_in", "has_long_numbers", "is_start",
     "note_assignment", "note_branch", "note_conversion", "note_entry", "note_params", "note_reading", "note_return",
-    "note_start", "note_step", "recording_elsewhere", "starts_made", "user_line",
+    "note_start", "note_step", "note_stop", "recording_elsewhere", "starts_made", "stops_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -406,6 +406,9 @@ def note_conversion(tensor: Any, made: Any) -> Any:
     asking = _asking_frame()
     if asking is not None and asking.f_code in _OF_LAYOUT:
         return made
+    for session in sessions:
+        if len(session.conversions) in session.held:
+            made = _like(made, session.held[len(session.conversions)])
     if made.__class__ is float:
         made = made * 1.0
     elif made.__class__ is complex:
@@ -416,6 +419,25 @@ def note_conversion(tensor: Any, made: Any) -> Any:
     found.is_shown = asking is not None and _is_for_people(asking)
     _append_to(sessions, "conversions", found)
     return made
+
+
+def _like(made: Any, value: Any) -> Any:
+    """Another value, converted as `made` was. The value of another shape, which takes other branches, is left."""
+    if np.shape(value) != np.shape(made):
+        return made
+    if isinstance(made, np.ndarray):
+        return np.array(value, made.dtype)
+    return made.dtype.type(value) if isinstance(made, np.generic) else type(made)(value)
+
+
+def note_stop(stack: Any, tensor: Any) -> None:
+    """Note a result of `gtape.stop_gradient`, because it is a constant on purpose."""
+    _append_to(stack.sessions, "stopped", tensor._value if tensor._record is None else None)
+
+
+def stops_made(session: Any) -> list[Any]:
+    """The constants that `gtape.stop_gradient` returned while a session recorded; None for a result with a record."""
+    return list(session.stopped)
 
 
 def note_reading(tensor: Any, *, by_library: bool = False) -> None:

@@ -9,8 +9,9 @@ from gtape import nest
 from gtape.declare.primitives import REGISTRY, elementwise
 from gtape.engine.custom import CustomGradient, custom_gradient, keep_records, name_of
 from gtape.recording import record
+from gtape.recording.trace import note_stop
 from gtape.tensors.indexed_slices import IndexedSlices
-from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = ["grad_pass_through", "recompute_grad", "stop_gradient"]
@@ -61,7 +62,18 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(input)
     if x._layout.dtype.kind in "bOSU":  # such elements have no gradient to stop; the result is still a new tensor
         return REGISTRY["identity"](x)
-    return _stop(x)
+    made: Tensor = _stop(x)
+    stack = record.get_stack()
+    if stack.trace:
+        if made._record is None:
+            made = wrap(_another(made._value))  # a check tells by the object that this constant was stopped
+        note_stop(stack, made)
+    return made
+
+
+def _another(value: Any) -> Any:
+    """An equal value that is another object."""
+    return value * 1.0 if value.__class__ is float else value.copy()
 
 
 def grad_pass_through(f: Any) -> Any:

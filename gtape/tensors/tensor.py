@@ -145,9 +145,7 @@ class PublicTensor(Operators):
                 f"a {self.dtype.name} tensor as an array of {np.dtype(dtype)} would lose its imaginary part"
             )
         made = np.array(self._value, dtype=dtype)
-        if self._record is not None:
-            self._left(made)
-        return made
+        return made if self._record is None else self._left(made)
 
     def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
         if copy is False:

@@ -6,13 +6,21 @@ end.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gtape import nest
 from gtape.ops.random.draws import continue_streams, streams
-from gtape.recording.trace import assignments_made
+from gtape.recording.trace import (
+    Conversion,
+    assignments_made,
+    conversions_made,
+    floats_in,
+    has_long_numbers,
+    stops_made,
+)
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
@@ -40,6 +48,51 @@ class Again:
         kept = [np.asarray(t._value) for t in made if isinstance(t, Tensor) and t._layout.inexact]
         fits = len(kept) == len(outputs) and all(v.shape == t._layout.shape for v, t in zip(kept, outputs, strict=True))
         return kept if fits else None
+
+    def recorded(self, point: list[Any]) -> Program | None:
+        """The program of a run at a point; None if the function raises or returns something else.
+
+        Values that left the recorded run through `gtape.stop_gradient` are held, because they are constants on purpose.
+        """
+        with TracingTape(persistent=True) as tape:
+            session: Any = tape._session
+            session.held = self._held
+            inputs = [convert_to_tensor(x) for x in point]
+            tape.watch(inputs)
+            made = self._run(inputs)
+        if made is None:
+            return None
+        kept = [t for t in made if isinstance(t, Tensor) and t._layout.inexact]
+        if [t._layout.shape for t in kept] != [t._layout.shape for t in self.recording.outputs]:
+            return None
+        return build([(t._record, t._value) for t in kept], inputs)
+
+    @cached_property
+    def _held(self) -> dict[int, Any]:
+        """The values that left the recorded run through `gtape.stop_gradient` alone, by the place of the conversion."""
+        session = self.recording.tape._session
+        made = conversions_made(session) if stops_made(session) else []
+        return {k: c.value for k, c in enumerate(made) if self.is_stopped(c)}
+
+    def is_stopped(self, c: Conversion) -> bool:
+        """Whether each path from a converted value to the sources ends at `gtape.stop_gradient`.
+
+        Other ends are short numbers, as people write them, because a long number may have left on another path.
+        """
+        program = build([(c.record, c.value)], self.recording.inputs)
+        pending, seen, stops = list(program.outputs), set[int](), False
+        while pending:
+            node = program.nodes[pending.pop()]
+            if node.index in seen:
+                continue
+            seen.add(node.index)
+            if node.kind == "op" and "stop" in node.prim.roles:
+                stops = True
+                continue
+            if node.kind == "leaf" or any(map(has_long_numbers, _numbers_in(node))):
+                return False
+            pending += [*node.inputs, *node.body]
+        return stops
 
     def kept(self, program: Program) -> Node | None:
         """An op of the recorded call whose result the function uses again in a new run; None without such an op.
@@ -74,3 +127,9 @@ class Again:
             variable._restore(state)
         if self._draws:
             continue_streams(stand)
+
+
+def _numbers_in(node: Node) -> list[Any]:
+    """The floating numbers of a node that no op computed."""
+    found = [node.output] if node.kind == "const" else floats_in(node.params)
+    return [v for v in map(np.asarray, found) if v.dtype.kind in "fc"]

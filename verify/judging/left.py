@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gtape import nest
 from gtape.base.escaping import place_text
 from gtape.base.quiet import quietly
 from gtape.recording.record import SEQ, off
@@ -30,16 +31,17 @@ from gtape.recording.trace import (
     floats_in,
     has_long_numbers,
     starts_made,
+    stops_made,
 )
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
-from gtape.tensors.tensor import wrap
+from gtape.tensors.tensor import convert_to_tensor, is_tensor, wrap
 from gtape.verify.judging.again import Again
 from gtape.verify.judging.connected import bodiless, followed, order_of
 from gtape.verify.judging.idle import changes, differ, moves_with_params
-from gtape.verify.judging.moved import Comparison
+from gtape.verify.judging.moved import Comparison, Outcome
 from gtape.verify.judging.reads import Reads, reached
-from gtape.verify.judging.recording import Recording
+from gtape.verify.judging.recording import Recording, TracingTape
 from gtape.verify.judging.returns import Returns, followed_through
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.verdict import Finding, Report
@@ -55,6 +57,11 @@ _REPLACED = (
     "too, so the gradient is the derivative by neither of them; keep the later value in a tensor, or write "
     "gtape.stop_gradient where the target is to take a value as a constant"
 )
+_UNSHOWN = {
+    Outcome.UNSTEADY: "the function is not deterministic",
+    Outcome.NOWHERE: "the function cannot run at a moved point",
+    Outcome.OPEN: "its effect is too small, or follows no power of the move",
+}
 _ADVICE = "keep the computation in gtape's ops, or give its derivative by gtape.custom_gradient"
 
 
@@ -110,18 +117,14 @@ def _came_back(recording: Recording, order: int) -> list[Finding]:
         return f"a value leaves the tape here{more}, and {how}"
 
     with off(), quietly():
-        program, anew = _with_stopped(recording), frozenset[int]()
-        if len(made) < len(conversions):  # some of them by functions of custom gradients
-            anew = frozenset([n.index for n in program.nodes if n.kind == "custom"])
-        comparison = Comparison(Again(recording), program, order, anew)
-        if made and not comparison.is_deterministic():
-            how = "nothing shows if it comes back, because the function is not deterministic"
-            return told("undecided", leaves(how))
-        apart = comparison.is_apart(by_law_only=not made)
-        if made and apart is None:
-            how = "nothing shows if it comes back, because the function cannot run at a moved point"
-            return told("undecided", leaves(how))
-        if not apart:
+        comparison = _compared(recording, order, by_customs=len(made) < len(conversions))
+        outcome = Outcome.UNSTEADY
+        if not made or comparison.is_deterministic():
+            outcome = comparison.outcome(left=bool(made))
+        if made and outcome in _UNSHOWN:
+            shown = [] if outcome is Outcome.UNSTEADY else _certain(recording, order)
+            return shown or told("undecided", leaves(f"nothing shows if it comes back, because {_UNSHOWN[outcome]}"))
+        if outcome is not Outcome.APART:
             return _certain(recording, order)
         if not (made or comparison.is_deterministic()):
             return []
@@ -134,11 +137,37 @@ def _came_back(recording: Recording, order: int) -> list[Finding]:
         )
         return _certain(recording, order) or [Finding("undecided", order=order, at=kept, reason=reason)]
     if made:
-        return told("unconnected", leaves(f"comes back as a constant, on which the function depends; {_ADVICE}"))
+        meant = "or by gtape.stop_gradient if it is meant as a constant"
+        return told(
+            "unconnected", leaves(f"comes back as a constant, on which the function depends; {_ADVICE}, {meant}")
+        )
     where = "through the variable that is assigned here" if lines else _UNSEEN
     return told(
         "unconnected", f"the function depends on its arguments in a way that no tape records, {where}; {_ADVICE}"
     )
+
+
+def _compared(recording: Recording, order: int, *, by_customs: bool) -> Comparison:
+    """The comparison of a function with its program.
+
+    Values that `gtape.stop_gradient` stopped before they left are constants on purpose.
+
+    Parameters
+    ----------
+    by_customs : bool
+        Whether functions of custom gradients made conversions.
+    """
+    session, again, program = recording.tape._session, Again(recording), recording.program()
+    anew = frozenset([n.index for n in program.nodes if n.kind == "custom"]) if by_customs else frozenset[int]()
+    left = [c for c in conversions_made(session) if c.returns]
+    constants = [v for v in stops_made(session) if v is not None]
+    constants += [r.constant for r in _certain_of([c for c in left if again.is_stopped(c)])]
+    returned = _certain_of([c for c in left if not _follows(c, session, recording.inputs)])
+    moving = None
+    if returned:
+        ends = [(t._record, t._value) for t in recording.outputs]
+        moving = build(ends, recording.inputs, session, Returns(returned, recording.inputs))
+    return Comparison(again, program, order, anew, {id(v) for v in constants}, moving)
 
 
 class _Ends(NamedTuple):
@@ -148,15 +177,47 @@ class _Ends(NamedTuple):
     outputs: list[Any]
 
 
-class _WithFunction:
-    """A recorded program in which the function of one custom gradient runs again, in place of `Again`."""
+class _Body:
+    """The function of one custom gradient, which runs again in place of `Again`."""
 
-    def __init__(self, ends: _Ends, program: Program, order: int, node: Node) -> None:
-        self.recording = ends
-        self._comparison = Comparison(self, program, order, frozenset({node.index}))
+    def __init__(self, node: Node) -> None:
+        function, args, kwargs = node.call
+        flat = nest.flatten(list(args))
+        self._places = [k for k, x in enumerate(flat) if is_tensor(x) and x._layout.inexact]
+        self._run: Callable[[list[Any]], Any] = lambda given: function(
+            *nest.pack_sequence_as(list(args), given), **kwargs
+        )[0]
+        self._given = [convert_to_tensor(x) if is_tensor(x) else x for x in flat]
+        outputs = node.output if isinstance(node.output, tuple) else (node.output,)
+        self.recording = _Ends(
+            [wrap(self._given[k]._value) for k in self._places], [wrap(v) for v in outputs if is_floating(v)]
+        )
+
+    def recorded(self, point: list[Any]) -> Program | None:
+        """As `Again.recorded`."""
+        given = list(self._given)
+        with TracingTape(persistent=True) as tape:
+            for k, x in zip(self._places, point, strict=True):
+                given[k] = convert_to_tensor(x)
+            inputs = [given[k] for k in self._places]
+            tape.watch(inputs)
+            try:
+                made = [convert_to_tensor(t) for t in nest.flatten(self._run(given))]
+            except Exception:
+                return None
+        return build([(t._record, t._value) for t in made if t._layout.inexact], inputs)
 
     def __call__(self, point: list[Any]) -> list[Any] | None:
-        return self._comparison.program_at(point)
+        """The floating-point results at a point; None if the function raises."""
+        program = self.recorded(point)
+        return None if program is None else [np.asarray(program.nodes[i].output) for i in program.outputs]
+
+    def is_apart(self, order: int) -> bool:
+        """Whether values that left come back, so that the recorded body may have another derivative."""
+        program = self.recorded([np.asarray(t._value) for t in self.recording.inputs])
+        if program is None:
+            return True
+        return Comparison(self, program, order).outcome(left=False) in (Outcome.APART, Outcome.OPEN, Outcome.UNSTEADY)
 
 
 def _body_left(session: Any, inputs: list[Any], outputs: list[Any], order: int) -> Finding | None:
@@ -175,13 +236,11 @@ def _body_left(session: Any, inputs: list[Any], outputs: list[Any], order: int) 
     with off(), quietly():
         program = build([(t._record, t._value) for t in outputs], inputs, session)
         program.outputs = [i for i in program.primals if is_floating(program.nodes[i].output)]
-        ends = _Ends(inputs, [wrap(program.nodes[i].output) for i in program.outputs])
         for node in program.nodes:
-            if node.kind == "custom" and node.prim.declared is None and not bodiless(program, order, [node]):
-                function = _WithFunction(ends, program, order, node)
-                if Comparison(function, program, order).is_apart(by_law_only=True):
-                    reason = f"the body of {node.name} leaves the tape in part (through .numpy()?), so its gradient "
-                    return Finding("undecided", order=order, at=node, reason=f"{reason}cannot be checked")
+            judged = node.kind == "custom" and node.prim.declared is None and not bodiless(program, order, [node])
+            if judged and _Body(node).is_apart(order):
+                reason = f"the body of {node.name} leaves the tape in part (through .numpy()?), so its gradient "
+                return Finding("undecided", order=order, at=node, reason=f"{reason}cannot be checked")
     return None
 
 
@@ -199,16 +258,6 @@ def other_numbers(recording: Recording, order: int) -> list[Finding]:
         "different derivatives; draw its random numbers from a fixed seed, and let it change nothing outside"
     )
     return [Finding("undecided", order=order, reason=reason)]
-
-
-def _with_stopped(recording: Recording) -> Program:
-    """The program of a function, in which values also move if `gtape.stop_gradient` stopped them before they left."""
-    session, inputs = recording.tape._session, recording.inputs
-    stopped = [c for c in conversions_made(session) if c.returns and not _follows(c, session, inputs)]
-    returned = [r for c in stopped for r in c.returns if r.certain]
-    if not returned:
-        return recording.program()
-    return build([(t._record, t._value) for t in recording.outputs], inputs, session, Returns(returned, inputs))
 
 
 def _certain(recording: Recording, order: int) -> list[Finding]:

@@ -1,12 +1,20 @@
 """Compares a function with its recorded program at points closer and closer to the recorded one.
 
-Function and program are equal at the recorded point. If their derivatives of order k differ, function and program
-differ by the k-th power of the move. A difference by a higher power changes no derivative that is checked: the numbers
-of NumPy's mean in ``sum((x - mean)**2)`` are constants of the program, but its first derivative is right.
+At a moved point the function runs and records its ops again. If no constant of the new recording differs from the
+recorded one, no value came back there. A constant that keeps jumping, or stops changing while its changes are still far
+above rounding, is a step function (a rounded number, the order of a sort), and has no slope. The other constants that
+differ move with the point. Their effect on the outputs is computed exactly, so that no rounding hides a small one. If
+the derivatives of order k differ, function and program differ by the k-th power of the move. A difference by a higher
+power changes no derivative that is checked: the numbers of NumPy's mean in ``sum((x - mean)**2)`` are constants of the
+program, but its first derivative is right.
+
+If the function records other ops at all moved points, only the outputs of function and program are compared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
+from enum import Enum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,13 +23,16 @@ import numpy as np
 from gtape import nest
 from gtape.base.half_precision import spacing_at_one
 from gtape.engine.worlds import COMPLEX
+from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
-from gtape.verify.oracles.enclosures import is_floating
+from gtape.verify.judging.constants import Constants, constants
+from gtape.verify.oracles.enclosures import BALLS, is_floating
+from gtape.verify.oracles.replay import is_step
 from gtape.verify.verdicts.ulp import same_numbers, spacing, widest
 
-__all__ = ["Comparison"]
+__all__ = ["Comparison", "Outcome"]
 
 _ROUNDINGS = 64.0  # ULP by which they may round differently, because a function may compute with `math`
 _NOISE = 0.25  # of these roundings: a part of a difference that may be rounding alone
@@ -32,6 +43,28 @@ _LONGEST = 4.0  # the first step; a step of 1 is a root of the rounding
 _SHORTER = 4.0  # how much shorter each step is than the one before
 _LIKE = 0.1  # how exactly a difference must follow a power of the move
 _SIDES = (-1, 1)
+_FURTHER = (
+    0.3  # the longest move by constants, as a share of an element, because short moves change large numbers little
+)
+_SAME = 3  # moves without an effect on either side, after which shorter moves have none
+_ENOUGH = 2  # directions in which moving constants have no effect that counts
+_FAR = 2  # directions in which small elements move by a share of 1, too
+_MOST = 40  # moves along one direction on one side, the last of which are by units in the last place
+_JUMPS = 3  # equal changes by shorter and shorter moves that show a jump
+_CLEAR = 2.0  # ULP by which a constant would change at the next move if it changed by the highest power that counts
+_BITS = 400
+_NOTHING = 2.0**-200  # relative to an output, a difference of enclosures that is 0
+_LARGEST = 200_000  # programs of more numbers are evaluated in floats
+
+
+class Outcome(Enum):
+    """What a comparison of a function and its program shows."""
+
+    APART = "another derivative"
+    ALIKE = "the same derivative"
+    OPEN = "constants that differ, by an effect that is lost in rounding or follows no power"
+    UNSTEADY = "other numbers in a second run at one point"
+    NOWHERE = "the function does not run, or takes other branches"
 
 
 class _Difference(NamedTuple):
@@ -44,11 +77,17 @@ class _Difference(NamedTuple):
         The difference that rounding allows.
     large : bool
         Whether the difference is more than a small share of the change.
+    none : bool
+        Whether the difference is exactly 0.
+    clear : bool
+        Whether each constant moved so far that a difference lost in rounding is a small share of what one alone makes.
     """
 
     gap: Any
     rounding: Any
     large: bool
+    none: bool = False
+    clear: bool = False
 
 
 class Comparison:
@@ -65,12 +104,31 @@ class Comparison:
     anew : set of int, optional
         The nodes of custom gradients whose functions run again, because their recorded bodies may hold values that left
         the tape.
+    meant : collection of int, optional
+        The identities of values that are constants on purpose.
+    moving : Program, optional
+        The program for comparisons by values. Values that were stopped before they left move in it, too.
     """
 
-    def __init__(self, again: Any, program: Program, order: int, anew: frozenset[int] = frozenset()) -> None:
-        self.again, self.program, self.order, self.anew = again, program, order, anew
+    def __init__(
+        self,
+        again: Any,
+        program: Program,
+        order: int,
+        anew: frozenset[int] = frozenset(),
+        meant: Collection[int] = (),
+        moving: Program | None = None,
+    ) -> None:
+        self.again, self.program, self.order, self.anew, self.meant = again, program, order, anew, meant
+        self._by_values = program if moving is None else moving
         self.here = [np.asarray(t._value) for t in again.recording.inputs]
         self.before = [np.asarray(t._value) for t in again.recording.outputs]
+        shares = [spacing_at_one(x.dtype) ** 0.25 for x in self.here]
+        # The number of the first move by constants; the moves by values start at 0.
+        self._first = -int(np.log(_FURTHER / _LONGEST / min(shares, default=1.0)) / np.log(_SHORTER))
+        self._effects = False  # whether the effects of moving constants were computed along a direction
+        self._corresponds: bool | None = None  # whether a second run at the recorded point records the same ops
+        self._steady = False  # whether a run that changed constants was repeated
         self.seen = False  # whether a difference was beyond rounding at some moved point
 
     def is_deterministic(self) -> bool:
@@ -80,23 +138,191 @@ class Comparison:
             same_numbers(np.asarray(a), b) for a, b in zip(again, self.before, strict=True)
         )
 
-    def is_apart(self, *, by_law_only: bool) -> bool | None:
-        """Whether the function has another derivative than the program; None if the function runs on neither side.
+    def outcome(self, *, left: bool) -> Outcome:
+        """Whether the function has another derivative than the program.
 
         Parameters
         ----------
-        by_law_only : bool
-            Whether a difference counts only if it follows a power of the move; otherwise any large difference counts.
+        left : bool
+            Whether a value is known to have left. If not, one moved point without another constant suffices.
         """
+        found, idle = set[Outcome](), 0
+        for way, far in self._directions():
+            self._effects = False
+            made = self._outcome_along(way, far, left)
+            if made in (Outcome.APART, Outcome.UNSTEADY):
+                return made
+            found.add(made)
+            if made is Outcome.ALIKE and not (left or self._steady):
+                return made
+            idle += made is Outcome.ALIKE and self._effects
+            if idle == _ENOUGH:
+                break
+        for outcome in (Outcome.OPEN, Outcome.ALIKE):
+            if outcome in found:
+                return outcome
+        return self._outcome_by_values(left)
+
+    def _directions(self) -> Iterator[tuple[int, bool]]:
+        """The directions, each with whether small elements move by at least a share of 1."""
+        small = any(((x != 0) & (np.abs(x) < 1)).any() for x in self.here)
+        for way in range(_WAYS):
+            if small and way < _FAR:
+                yield way, True
+            yield way, False
+
+    def _outcome_along(self, way: int, far: bool, left: bool) -> Outcome:
+        """As `outcome`, by moves along one direction."""
+        sides = {sign: _Side(self.order) for sign in _SIDES}
+        for k in range(self._first, _STEPS):
+            for sign, side in sides.items():
+                made = self._constants(k, sign, way, far) if side.goes_on else None
+                if made is None:
+                    continue
+                if made.changed and not self._steady:
+                    again = self._constants(k, sign, way, far)
+                    if again is None or not again.are_equal(made):
+                        return Outcome.UNSTEADY
+                    self._steady = True
+                elif not (made.changed or left or self._steady):
+                    return Outcome.ALIKE
+                side.add(k, made)
+        outcome = self._shown(sides)
+        if outcome in (Outcome.APART, Outcome.OPEN):
+            # A step function with small steps follows its argument by longer moves.
+            for sign, side in sides.items():
+                before = side.count
+                for k in range(_STEPS, _MOST):
+                    made = self._constants(k, sign, way, far) if side.may_settle else None
+                    if made is None:
+                        break
+                    side.add(k, made)
+                if side.count == before:
+                    break
+                outcome = None
+        return outcome or self._shown(sides)
+
+    def _constants(self, k: int, sign: int, way: int, far: bool) -> Constants | None:
+        """The constants of a run at a moved point; None if the function takes other branches there."""
+        if self._corresponds is False:
+            return None
+        found = self._constants_at(_moved(self.here, sign * _LONGEST * _SHORTER**-k, way, far=far))
+        if found is None:
+            if self._corresponds is None:
+                self._corresponds = self._constants_at(self.here) is not None
+            return None
+        outputs = [found.program.nodes[i].output for i in found.program.outputs]
+        return found if all(np.isfinite(np.asarray(v)).all() for v in outputs) else None
+
+    def _constants_at(self, point: list[Any]) -> Constants | None:
+        program = self.again.recorded(point)
+        return None if program is None else constants(self.program, program, self.meant, bodies=not self.anew)
+
+    def _shown(self, sides: dict[int, _Side]) -> Outcome:
+        """What the constants that move with the point show along one direction."""
+        if not any(side.points for side in sides.values()):
+            return Outcome.NOWHERE
+        moving: dict[Any, Any] = {}
+        for side in sides.values():
+            for place, mask in side.moving.items():
+                if mask.any():
+                    moving[place] = moving.get(place, False) | mask
+        if not moving:
+            return Outcome.ALIKE
+
+        def difference(k: int, sign: int) -> _Difference | None:
+            found = sides[sign].points.get(k)
+            return None if found is None else self._effect(found, moving)
+
+        return self._outcome_by_law(difference)
+
+    def _outcome_by_law(self, difference: Callable[[int, int], _Difference | None]) -> Outcome:
+        """What the powers show that the effects of moving constants follow."""
+        steps: list[dict[int, _Difference]] = []
+        lawful = known = False
+        same, self._effects = 0, True
+        for k in range(self._first, _STEPS):
+            found = {sign: d for sign in _SIDES if (d := difference(k, sign)) is not None}
+            made = {sign: d for sign, d in found.items() if (np.abs(d.gap) > d.rounding).any()}
+            if not found:
+                continue
+            known = True
+            if len(made) < len(found):
+                if all(d.none for d in found.values()):
+                    same += 1
+                    if same == _SAME:
+                        break
+                    continue
+                if self._counts(_power(steps, 2)):
+                    return Outcome.APART
+                # On one side Python took another branch, or the difference is lost in rounding.
+                alike = lawful or any(d.none or d.clear for d in found.values())
+                return Outcome.ALIKE if alike else Outcome.OPEN
+            steps.append(made)
+            power = _power(steps)
+            if self._counts(power):
+                return Outcome.APART
+            lawful = lawful or power is not None
+        if lawful or (known and not steps):
+            return Outcome.ALIKE
+        large = bool(steps) and all(d.large for made in steps for d in made.values())
+        return Outcome.APART if large else Outcome.OPEN
+
+    def _effect(self, found: Constants, moving: dict[Any, Any]) -> _Difference | None:
+        """The effect of moving constants on the outputs at a moved point.
+
+        Parameters
+        ----------
+        moving : dict
+            Place of a constant -> which of its elements move.
+        """
+        rng = np.random.default_rng(43)
+        clear = True
+        old, near, beside = dict[Any, Any](), dict[Any, Any](), dict[Any, Any]()
+        for place, mask in moving.items():
+            if place in found.changed:
+                here, there = found.changed[place]
+                clear = clear and _SHARE * np.max(np.where(mask, _change(here, there)[1], 0.0)) >= _ROUNDINGS
+                old[place] = np.where(mask, here, there).astype(there.dtype)
+                for numbers, kept in ((there, near), (old[place], beside)):
+                    kept[place] = numbers
+                    if is_floating(numbers):
+                        by = _ROUNDINGS * spacing(widest(numbers), numbers.dtype) * rng.choice([-1, 1], numbers.shape)
+                        kept[place] = np.where(mask, numbers + by, numbers).astype(numbers.dtype)
+        programs = [found.with_values(values) for values in ({}, old, near, beside)]
+        exactly = self.program.size <= _LARGEST
+        made = _all_values(programs, exactly=exactly)
+        if made is None and exactly:
+            exactly, made = False, _all_values(programs, exactly=False)
+        if made is None:
+            return None
+        there, here, *moved = made
+        gaps, roundings, large, none = [], [], False, True
+        for n, before in enumerate(self.before):
+            with precision(_BITS):
+                gap = _less(there[n], here[n])
+                rounding = np.maximum(np.abs(_less(moved[0][n], there[n])), np.abs(_less(moved[1][n], here[n])))
+                change = np.abs(_less(there[n], objects(BALLS.lift(before)) if exactly else widest(before)))
+            size = np.maximum(np.abs(_numbers(there[n])), np.finfo(float).tiny)
+            least = _NOTHING * size if exactly else _ROUNDINGS * spacing(size, before.dtype)
+            none = none and exactly and bool((np.abs(gap) <= least).all())
+            rounding = np.maximum(rounding, least)
+            large = large or bool((np.abs(gap) > _SHARE * change + rounding).any())
+            gaps.append(np.ravel(gap))
+            roundings.append(np.ravel(rounding))
+        return _Difference(np.concatenate(gaps), np.concatenate(roundings), large, none, clear)
+
+    def _outcome_by_values(self, left: bool) -> Outcome:
+        """As `outcome`, by the outputs of function and program alone."""
         runs = False
         for way in range(_WAYS):
-            found = self._is_apart_along(way, by_law_only)
+            found = self._is_apart_along(way, not left)
             if found:
-                return True
+                return Outcome.APART
             runs = runs or found is not None
-            if by_law_only and not self.seen:
+            if not (left or self.seen):
                 break  # the function equals the program, and no value is known to have left
-        return False if runs else None
+        return Outcome.ALIKE if runs else Outcome.NOWHERE
 
     def _is_apart_along(self, way: int, by_law_only: bool) -> bool | None:
         """As `is_apart`, by moves along one direction, in which the effects of several elements may cancel."""
@@ -148,7 +374,7 @@ class Comparison:
 
     def program_at(self, point: list[Any]) -> list[Any] | None:
         """The outputs of the recorded program at a point; None if its ops do not run there."""
-        program = self.program
+        program = self._by_values
         # The function converts the point alike. Scalars and arrays have kernels of their own, which round differently.
         values = [convert_to_tensor(x)._value for x in point]
         env: dict[int, Any] = {i: x for nodes, x in zip(program.sources, values, strict=True) for i in nodes}
@@ -220,14 +446,124 @@ def _alike(a: Any, b: Any) -> bool:
     return bool(np.linalg.norm(a - b) <= _LIKE * np.linalg.norm(a))
 
 
-def _moved(here: list[Any], step: float, way: int) -> list[Any]:
-    """A point close to the recorded one: each element moves by a share of its size, a 0 by the share itself."""
+class _Side:
+    """The constants of runs at points closer and closer to the recorded one, on one side of it.
+
+    Attributes
+    ----------
+    points : dict
+        The number of a move -> the constants.
+    moving : dict
+        The place of a constant -> which of its elements change, and are not known to be steps.
+    goes_on : bool
+        Whether shorter moves may show more.
+    """
+
+    def __init__(self, order: int) -> None:
+        self.points: dict[int, Constants] = {}
+        self.moving: dict[Any, Any] = {}
+        self._least = _CLEAR * _SHORTER**order
+        self._sizes: dict[Any, Any] = {}  # of the last changes, in ULP
+        self._last: dict[Any, Any] = {}  # the last changes
+        self._times: dict[Any, Any] = {}  # how often a change was the same
+
+    @property
+    def goes_on(self) -> bool:
+        return not self.points or any(mask.any() for mask in self.moving.values())
+
+    @property
+    def may_settle(self) -> bool:
+        """Whether some moving elements change by so much that they would stop at once if they were steps."""
+        return any((mask & (self._sizes[place] >= self._least)).any() for place, mask in self.moving.items())
+
+    @property
+    def count(self) -> int:
+        """The number of moving elements."""
+        return sum(int(np.count_nonzero(mask)) for mask in self.moving.values())
+
+    def add(self, k: int, found: Constants) -> None:
+        """Add the constants of the next move."""
+        self.points[k] = found
+        for place, (here, there) in found.changed.items():
+            change, size = _change(here, there)
+            zero = size == 0
+            last, sizes = self._last.get(place, np.zeros_like(change)), self._sizes.get(place, np.zeros(size.shape))
+            times = np.where((change == last) & ~zero, self._times.get(place, 0) + 1, 1)
+            steps = np.where(zero, sizes >= self._least, (times >= _JUMPS) & (size >= self._least))
+            self.moving[place] = np.where(zero, self.moving.get(place, False), True) & ~steps
+            self._sizes[place] = np.where(zero, sizes, size)
+            self._last[place], self._times[place] = change, times
+        for place in self.moving.keys() - found.changed.keys():
+            self.moving[place] = self.moving[place] & ~(self._sizes[place] >= self._least)
+            self._last[place] = np.zeros_like(self._last[place])
+
+
+def _change(here: Any, there: Any) -> tuple[Any, Any]:
+    """The change of each element, and its size in ULP. A change of what is no floating number counts as large."""
+    if here.dtype.kind in "biuOSU":
+        differs = np.asarray(here != there)
+        change = there.astype(np.float64) - here.astype(np.float64) if here.dtype.kind in "iub" else differs * 1.0
+        return change, np.where(differs, np.inf, 0.0)
+    a, b = widest(here), widest(there)
+    with np.errstate(all="ignore"):
+        same = (a == b) | ((a != a) & (b != b))
+        change = np.where(same, 0.0, b - a)
+        larger = np.maximum(np.abs(a), np.abs(b))
+        size = np.abs(change) / spacing(np.where(np.isfinite(larger), larger, 1.0), here.dtype)
+    return change, np.where(np.isnan(size), np.inf, size)
+
+
+def _all_values(programs: list[Program], *, exactly: bool) -> list[list[Any]] | None:
+    """The outputs of programs; None if an op has no value, or no mirror."""
+    try:
+        return [_values(program, exactly=exactly) for program in programs]
+    except Exception:
+        return None
+
+
+def _values(program: Program, *, exactly: bool) -> list[Any]:
+    """The outputs of a program, with its recorded decisions: enclosures, or floats by the kernels."""
+    env: dict[int, Any] = {}
+    with precision(_BITS), np.errstate(all="ignore"):
+        for node in program.nodes:
+            if not exactly:
+                value = node.output if node.kind in ("leaf", "const") else program.step(COMPLEX, node, env)
+            elif node.kind == "op" and (not is_floating(node.output) or is_step(node)):
+                value = BALLS.lift(node.output)
+            else:
+                value = program.step(BALLS, node, env)
+            env[node.index] = value
+    return [objects(env[i]) if exactly else widest(env[i]) for i in program.outputs]
+
+
+def _less(a: Any, b: Any) -> Any:
+    return _numbers(a - b)
+
+
+def _numbers(a: Any) -> Any:
+    """Enclosures or floats as floats, with 0 for what is not finite."""
+    a = to_float(objects(a)) if np.asarray(a).dtype == object else a
+    return np.where(np.isfinite(a), a, 0.0)
+
+
+def _moved(here: list[Any], step: float, way: int, *, far: bool = False) -> list[Any]:
+    """A point close to the recorded one: each element moves by a share of its size, a 0 by the share itself.
+
+    Parameters
+    ----------
+    far : bool
+        Whether elements below 1 move by the share itself, because a share of a small element may change no number.
+    """
     rng = np.random.default_rng(41 + way)
     made = []
     for x in here:
         share = spacing_at_one(x.dtype) ** 0.25  # far from rounding and from other branches
         by = step * share * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
-        made.append((x + by * np.where(x == 0, 1.0, np.abs(x))).astype(x.dtype))
+        size = np.abs(x)
+        there = (x + by * (np.maximum(size, 1.0) if far else np.where(x == 0, 1.0, size))).astype(x.dtype)
+        if x.dtype.kind == "f":  # a move below rounding becomes one by a unit in the last place
+            there = np.where(there == x, np.nextafter(x, np.where(by > 0, np.inf, -np.inf).astype(x.dtype)), there)
+        made.append(there)
     return made
 
 

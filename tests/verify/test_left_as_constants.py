@@ -1,0 +1,183 @@
+"""A value that comes back is found however small its effect is, and a step function of a value is no such value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check, exact, judge
+
+F = Callable[..., Any]
+
+SMALL: dict[str, tuple[F, tuple[Any, ...]]] = {
+    "a small element": (lambda x: x[1] ** 2 + math.sin(float(x[0])) * x[1], ([1e-12, 1.0],)),
+    "a small element by NumPy": (lambda x: x[1] ** 2 + x.numpy()[0] * x[1], ([1e-12, 1.0],)),
+    "a small share": (lambda x, y: 1e6 * tf.exp(x) + 1e-6 * y * math.exp(float(y)), (0.0, 1.0)),
+    "a tiny share": (lambda x: tf.reduce_sum(x) + 1e-30 * float(x[0]) * x[1], ([1.0, 2.0],)),
+    "a small share in float32": (
+        lambda x, y: 1000.0 * tf.exp(x) + 0.01 * y * math.exp(float(y)),
+        (np.float32(0.0), np.float32(1.0)),
+    ),
+    "a small argument in natural units": (lambda x: tf.math.log(x) * math.log(float(x)), (1e-12,)),
+    "a small number in a parameter": (lambda x: tf.nn.leaky_relu(x[1], alpha=float(x[0])), ([1e-12, -1.0],)),
+    "a step and a small slope": (lambda x: x * (round(float(x), 8) + 1e-3 * float(x)), (0.7303,)),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_value_that_comes_back_is_found_however_small_its_effect_is(name: str) -> None:
+    f, x = SMALL[name]
+    assert check(f, *x).verdict == "unconnected"
+    with pytest.raises(ArithmeticError, match="leaves the tape"):
+        exact(f, *x)
+
+
+def test_a_small_element_that_a_variable_takes_is_found() -> None:
+    def f(x: Any) -> Any:
+        v = tf.Variable(0.0, dtype=x.dtype)
+        v.assign(math.sin(float(x[0])))
+        return x[1] ** 2 + v * x[1]
+
+    assert check(f, [1e-12, 1.0]).verdict == "unconnected"
+
+
+def test_no_claim_passes_where_a_small_element_left() -> None:
+    f, x = SMALL["a small element"]
+    for claim in ([0.0, 2.0 + 1e-12], [1.0, 2.0 + 1e-12]):
+        assert not judge(f, tuple(map(np.array, x)), np.array(claim)).ok
+
+
+def test_a_temperature_that_left_is_found_in_float32() -> None:
+    rng = np.random.default_rng(0)
+    logits, labels = 3 * rng.normal(size=(8, 10)).astype("f"), rng.integers(0, 10, 8)
+
+    def loss(w: Any, t: Any) -> Any:
+        scaled = (logits + w) * math.exp(float(t))
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scaled))
+
+    arguments = np.zeros(10, "f"), np.float32(1e-4)
+    assert check(loss, *arguments).verdict == "unconnected"
+    with pytest.raises(ArithmeticError, match="leaves the tape"):
+        exact(loss, *arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_large_constant_hides_no_second_derivative(dtype: str) -> None:
+    f = lambda x: tf.reduce_sum((x - np.mean(x.numpy())) ** 2) + 1000.0
+    x = np.array([1.0, 2.0, 4.0], dtype)
+    assert check(f, x).ok and check(f, x, order=2).verdict == "unconnected"
+
+
+@pytest.mark.parametrize("value", [1.0, 1e-12])
+def test_a_body_that_leaves_by_a_small_element_is_undecided(value: float) -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        y = x[1] * x[1] + tf.constant(np.sin(x.numpy()[0]))
+        return y, lambda g: g * 2.0 * x * np.array([0.0, 1.0])
+
+    x = tf.Variable([value, 1.0], dtype=tf.float64)
+    with tf.GradientTape(verify="strict") as tape:
+        y = f(x)
+    with pytest.raises(tf.VerificationError, match="leaves the tape in part"):
+        tape.gradient(y, x)
+
+
+def test_an_effect_below_the_rounding_of_the_constant_is_undecided() -> None:
+    report = check(lambda x: x * (5.0 + 1e-12 * float(x)), 1.0)
+    assert report.verdict == "undecided" and "nothing shows if it comes back" in str(report)
+
+
+def _uniform(seed: int, dtype: str) -> Any:
+    return np.random.default_rng(seed).uniform(-1, 1, size=16).astype(dtype)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("bits", [7, 10, 12])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_quantised_factor_is_a_constant(dtype: str, bits: int, seed: int) -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(x * (np.round(x.numpy() * 2**bits) / 2**bits).astype(dtype))
+
+    assert check(f, _uniform(seed, dtype)).verdict == "correct"
+
+
+def _interpolated(x: Any) -> Any:
+    table = np.sin(np.linspace(0, 6, 101)).astype("f")
+    i = np.floor(x.numpy() * 16).astype(int)
+    return tf.reduce_sum(table[i] + (x * 16 - i.astype("f")) * (table[i + 1] - table[i]))
+
+
+STEPS: dict[str, tuple[F, Any]] = {
+    "a rounded float32": (lambda x: x * round(float(x), 3), np.float32(0.7303)),
+    "a rounded float64": (lambda x: x * round(float(x), 8), 0.7303),
+    "a count": (lambda x: tf.reduce_sum(x**2) / math.ceil(float(tf.norm(x)) * 100), _uniform(1, "f")),
+    "a number of rounds": (lambda x: sum([x] * math.ceil(100 * float(x)), x), np.float32(0.7303)),
+    "a table": (_interpolated, 1.0 + np.abs(_uniform(2, "f"))),
+    "a mask": (lambda x: tf.reduce_sum(x * x * (x.numpy() > 0)), _uniform(3, "f")),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_function_of_a_value_is_a_constant(name: str) -> None:
+    f, x = STEPS[name]
+    assert check(f, x).verdict == "correct"
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_order_of_a_sort_is_a_constant(order: int) -> None:
+    x = np.random.default_rng(0).normal(size=20).astype("f")
+    weights = np.linspace(0, 1, 20).astype("f")
+    f = lambda x: tf.reduce_sum(tf.gather(x, np.argsort(x.numpy())) * weights)
+    assert check(f, x, order=order).verdict == "correct"
+
+
+STOPPED: dict[str, F] = {
+    "float": lambda x: x * float(tf.stop_gradient(x)),
+    "numpy": lambda x: x * tf.stop_gradient(x).numpy(),
+    "asarray": lambda x: x * np.asarray(tf.stop_gradient(x)),
+    "a function of NumPy": lambda x: x * np.exp(tf.stop_gradient(x).numpy()),
+    "a function of ops": lambda x: x * np.exp(tf.stop_gradient(2.0 * tf.sin(x) + 0.5).numpy()),
+    "an op on a stopped value": lambda x: x * np.exp((2.0 * tf.stop_gradient(tf.sin(x))).numpy()),
+    "a constant that is stopped later": lambda x: x * tf.stop_gradient(tf.constant(np.exp(x.numpy()))),
+}
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", STOPPED)
+def test_a_value_that_is_stopped_is_a_constant_on_purpose(name: str, order: int) -> None:
+    assert check(STOPPED[name], math.pi / 3, order=order).verdict == "correct"
+
+
+def _both(x: Any) -> Any:
+    c = tf.constant(np.exp(x.numpy()))
+    return x * c + x * tf.stop_gradient(c)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * (np.exp(tf.stop_gradient(x).numpy()) + float(x)),
+        lambda x: x * (tf.stop_gradient(x) + math.sin(float(x))).numpy(),
+        lambda x: x * (tf.stop_gradient(x) * x).numpy(),
+        _both,
+    ],
+    ids=["another value", "a constant beside it", "its product", "the constant itself"],
+)
+def test_a_stopped_value_hides_no_other_value(f: F) -> None:
+    assert check(f, math.pi / 3).verdict == "unconnected"
+
+
+def test_a_function_that_returns_other_numbers_at_a_moved_point_is_undecided() -> None:
+    kept: list[float] = []
+
+    def f(x: Any) -> Any:
+        kept.append(float(x))
+        return x * (sum(kept) / len(kept))
+
+    report = check(f, 1.0)
+    assert report.verdict == "undecided" and "not deterministic" in str(report)

@@ -1,0 +1,173 @@
+"""The constants of a recorded program, beside the constants of another run of its function.
+
+Two runs that take the same branches record the same ops. A constant that holds another number in the second run depends
+on the point, so a value left the tape and came back. The numbers are compared exactly: no rounding hides a small one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from gtape.recording.trace import floats_in
+from gtape.symbolic.program import Node, Program
+from gtape.verify.verdicts.ulp import same_numbers
+
+__all__ = ["Constants", "constants"]
+
+_Place = tuple[int, int]  # a node of the first program, and which of the numbers among its parameters; -1 for its value
+
+
+class Constants:
+    """The constants of two runs of a function.
+
+    Attributes
+    ----------
+    program : Program
+        Of the second run.
+    changed : dict
+        The place of a constant in the first program -> its value in the first run and in the second run, as arrays.
+        Only constants that differ.
+    shared : dict
+        The place of each constant -> its place in the second program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.changed: dict[_Place, tuple[Any, Any]] = {}
+        self.shared: dict[_Place, _Place] = {}
+
+    def with_values(self, values: dict[_Place, Any]) -> Program:
+        """The program of the second run, with other values of some constants."""
+        made = copy.copy(self.program)
+        made.nodes = list(made.nodes)
+        for place, value in values.items():
+            i, which = self.shared[place]
+            node = made.nodes[i] = copy.copy(made.nodes[i])
+            if which < 0:
+                node.output = value
+            else:
+                node.params = _replaced(node.params, which, value)
+        return made
+
+    def are_equal(self, other: Constants) -> bool:
+        """Whether two runs at one point changed the same constants to the same numbers."""
+        return self.changed.keys() == other.changed.keys() and all(
+            same_numbers(there, other.changed[place][1]) for place, (_, there) in self.changed.items()
+        )
+
+
+def constants(
+    program: Program, other: Program, meant: Collection[int] = (), *, bodies: bool = True
+) -> Constants | None:
+    """The constants of two runs; None if the runs recorded different ops.
+
+    Constants behind `gtape.stop_gradient` change no derivative by the tape, so they are left out.
+
+    Parameters
+    ----------
+    program, other : Program
+    meant : collection of int
+        The identities of values in the first program that are constants on purpose.
+    bodies : bool
+        Whether the bodies of custom gradients count, too.
+    """
+    if len(program.outputs) != len(other.outputs):
+        return None
+    sources = _numbers_of_sources(program), _numbers_of_sources(other)
+    found = Constants(other)
+    taken: dict[_Place, _Place] = {}
+    seen: set[tuple[int, int]] = set()
+    pending = list(zip(program.outputs, other.outputs, strict=True))
+    while pending:
+        pair = pending.pop()
+        if pair in seen:
+            continue
+        seen.add(pair)
+        i, j = pair
+        a, b = program.nodes[i], other.nodes[j]
+        if sources[0].get(i) != sources[1].get(j):
+            return None
+        if i in sources[0]:
+            continue
+        values = _constants_of(a), _constants_of(b)
+        if not _are_alike(a, b) or len(values[0]) != len(values[1]):
+            return None
+        for (which, here), (_, there) in zip(*values, strict=True):
+            if taken.setdefault((j, which), (i, which)) != (i, which):
+                return None  # one constant of the second run stands for two of the first
+            if found.shared.setdefault((i, which), (j, which)) != (j, which):
+                return None
+            if here is there or id(here) in meant:
+                continue
+            here, there = np.asarray(here), np.asarray(there)
+            if here.dtype != there.dtype or here.shape != there.shape:
+                return None
+            if not same_numbers(here, there):
+                found.changed[i, which] = here, there
+        if a.kind != "op" or "stop" not in a.prim.roles:
+            pending += zip(a.inputs, b.inputs, strict=True)
+            if bodies and len(a.body) == len(b.body):
+                pending += zip(a.body, b.body, strict=True)
+    return found
+
+
+def _numbers_of_sources(program: Program) -> dict[int, int]:
+    return {i: s for s, nodes in enumerate(program.sources) for i in nodes}
+
+
+def _constants_of(node: Node) -> list[tuple[int, Any]]:
+    """The values of a node that no op computed, with places: the value of a constant, or floating parameters."""
+    if node.kind in ("leaf", "const"):
+        return [(-1, node.output)]
+    return [] if node.kind == "item" else list(enumerate(floats_in(node.params)))
+
+
+def _are_alike(a: Node, b: Node) -> bool:
+    """Whether two nodes are the same op, up to numbers among its parameters."""
+    constant = ("leaf", "const")
+    if a.kind in constant or b.kind in constant:
+        return a.kind in constant and b.kind in constant
+    return (
+        (a.kind, a.name, len(a.inputs), a.active) == (b.kind, b.name, len(b.inputs), b.active)
+        and _layouts(a.output) == _layouts(b.output)
+        and a.params.keys() == b.params.keys()
+        and all(_same_choice(v, b.params[name]) for name, v in a.params.items())
+    )
+
+
+def _layouts(value: Any) -> Any:
+    parts = value if isinstance(value, tuple) else (value,)
+    return [(np.shape(v), np.asarray(v).dtype) for v in parts]
+
+
+def _is_number(value: Any) -> bool:
+    return bool(floats_in({"": value})) and not isinstance(value, (tuple, list))
+
+
+def _same_choice(a: Any, b: Any) -> bool:
+    """Whether two parameters are equal up to floating numbers, which count as constants."""
+    if a is b or (_is_number(a) and _is_number(b)):
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(_same_choice, a, b))
+    if isinstance(a, np.ndarray):
+        return same_numbers(a, b)
+    return bool(a == b)
+
+
+def _replaced(params: dict[str, Any], which: int, value: Any) -> dict[str, Any]:
+    """Parameters with another value of one floating number, counted in the order of `floats_in`."""
+    old = floats_in(params)[which]
+
+    def changed(p: Any) -> Any:
+        if p is old:
+            return value if isinstance(p, np.ndarray) else type(p)(value)
+        return type(p)(map(changed, p)) if type(p) in (tuple, list) else p
+
+    return {name: changed(p) for name, p in params.items()}
