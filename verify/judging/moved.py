@@ -198,9 +198,9 @@ class Comparison:
                         break
                     side.add(k, made)
                 if side.count == before:
-                    break
-                outcome = None
-        return outcome or self._shown(sides)
+                    return outcome
+                outcome = self._shown(sides)
+        return outcome
 
     def _constants(self, k: int, sign: int, way: int, far: bool) -> Constants | None:
         """The constants of a run at a moved point; None if the function takes other branches there."""
