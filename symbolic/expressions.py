@@ -91,7 +91,7 @@ class SymPyWorld(ObjectWorld):
             if not all(getattr(part, "is_Rational", False) for part in parts):
                 raise ValueError(f"the sample of {shown(s)} must be a rational number, got {shown(v)}")
         self.decisions: list[Decision] = []
-        self.steps: dict[Any, Any] = {}
+        self.whole_steps: dict[Any, Any] = {}
         self._signs: dict[Any, int] = {}
 
     def exact(self, x: Any) -> Any:
@@ -164,7 +164,7 @@ class SymPyWorld(ObjectWorld):
         if step is None:
             raise Undecided(str(node.func), inner, "its sample", hopeless=True)
         other = step + (1 if isinstance(node, sp.floor) else -1)
-        self.steps |= {inner - step: inner, inner - other: inner}
+        self.whole_steps |= {inner - step: inner, inner - other: inner}
         if self.sign_of(inner, step, "=="):  # inside the step, not on its edge
             self.sign_of(inner, other, "<")
         return step

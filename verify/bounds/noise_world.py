@@ -181,10 +181,10 @@ class MovedWorld(NoiseWorld):
 
     def __init__(self, steps: dict[int, Any]) -> None:
         super().__init__(None, np.float64)
-        self.steps = steps
+        self._steps = steps
 
     def nudge(self, node: int, y: Any) -> Any:
-        return y + self.steps[node] if node in self.steps else y
+        return y + self._steps[node] if node in self._steps else y
 
     def rounded(self, c: Any) -> Any:
         return widest(c)

@@ -65,13 +65,13 @@ class Conditions:
             self._points.append(point)
         for d in world.decisions:
             difference = sp.sympify(d.left - d.right)
-            if difference in world.steps:
+            if difference in world.whole_steps:
                 continue
             turned = difference.could_extract_minus_sign()
             signs = self._met.setdefault(-difference if turned else difference, (d, set()))[1]
             if d.sign:
                 signs.add(-d.sign if turned else d.sign)
-        for inner in set(world.steps.values()) - mirrors - self._rounded:
+        for inner in set(world.whole_steps.values()) - mirrors - self._rounded:
             # Each whole number is a cell, and a condition may follow for some of them.
             self._rounded.add(inner)
             self.missing.append(f"a rule rounds {inner} to whole numbers, which cuts the domain into cells without end")

@@ -188,7 +188,7 @@ def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
 
     def visit(point: dict[Any, Any]) -> Cell:
         cell = Cell(setting, point)
-        mirrors = set(cell.world.steps.values())
+        mirrors = set(cell.world.whole_steps.values())
         made = rule_results(cell)  # rules decide branches too
         key = cell.key()
         conditions.add(point, cell.world, off_ties=key is not None, mirrors=mirrors)
