@@ -396,7 +396,8 @@ class Gradient(Judgement):
         names = list(dict.fromkeys(n.name for n in changed))
         one = changed[0] if len(names) == 1 else None
         who = f"the gradient that {names[0]} returns" if one else f"a gradient that one of {', '.join(names)} returns"
-        return [Told(wrong.mask, "rule", f"{who} {CHANGES}", one and one.name, one and one.line)]
+        name, line = (None, None) if one is None else (one.name, one.line)
+        return [Told(wrong.mask, "rule", f"{who} {CHANGES}", name, line)]
 
     def _changed(self, users: list[Node], wrong: Wrong) -> list[Node]:
         """The custom gradients of which one returned other numbers on the tape than it returns now.

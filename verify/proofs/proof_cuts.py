@@ -236,7 +236,8 @@ def _with_rational_constants(e: Any) -> Any:
 
 def _without_roots(e: Any) -> list[Any]:
     """Expressions without roots, absolute values and signs, whose zeros hold all changes of sign of an expression."""
-    pending, found = [e], []
+    pending: list[Any] = [e]
+    found: list[Any] = []
     for _ in range(_MOST_ROOTS):
         if not pending:
             return found
