@@ -181,10 +181,10 @@ class MovedWorld(NoiseWorld):
 
     def __init__(self, steps: dict[int, Any]) -> None:
         super().__init__(None, np.float64)
-        self._steps = steps
+        self.moves_by_node = steps
 
     def nudge(self, node: int, y: Any) -> Any:
-        return y + self._steps[node] if node in self._steps else y
+        return y + self.moves_by_node[node] if node in self.moves_by_node else y
 
     def rounded(self, c: Any) -> Any:
         return widest(c)

@@ -221,6 +221,7 @@ def _checked(recording: Recording) -> Report:
         report.findings += _forwards(recording.program())
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     add_values_left(report, recording, order)
+    report.sort()
     return report
 
 

@@ -103,6 +103,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
             x.without_witness = "the number comes from elsewhere, and gtape's own derivative shows no fault"
     report.findings += branches
     add_values_left(report, recording, order)
+    report.sort()
     return report
 
 

@@ -272,6 +272,7 @@ def conclude(report: Report, options: Options, seconds: float) -> None:
     """
     if options.digits is not None:
         report.ask_for_digits(options.digits)
+    report.sort()
     note(report, seconds)
     report.raise_if_failed(strict=options.strict, fail_on=options.fail_on)
     for f in report.findings:

@@ -213,7 +213,7 @@ class Checked:
 
     def moved_in_floats(self, world: MovedWorld) -> list[Any]:
         """The gradient in float64 in a world of moved inputs."""
-        return self.structure.moved_in_floats(self.arrays, self.seeds, world.steps)
+        return self.structure.moved_in_floats(self.arrays, self.seeds, world.moves_by_node)
 
     def oracle(self) -> Oracle:
         """An oracle with the exact values, after its replay."""

@@ -345,7 +345,7 @@ def _said(finding: Finding) -> Any:
 
 
 def merged(findings: list[Finding]) -> list[Finding]:
-    """The findings, the gravest first, where findings of one cause count as one."""
+    """The findings, where findings of one cause count as one."""
     made: list[Finding] = []
     known: dict[Any, Finding] = {}
     for f in findings:
@@ -357,7 +357,7 @@ def merged(findings: list[Finding]) -> list[Finding]:
                 known[said] = f
         elif f.element is not None and same is not f:
             same.absorb(f)
-    return sorted(made, key=lambda f: f.gravity)
+    return made
 
 
 def _findings(given: Any) -> list[Finding]:
@@ -447,6 +447,10 @@ class Report:
             "coverage": {k: _plain(v) for k, v in self.coverage.items()},
             "findings": [f.as_dict() for f in self.findings],
         }
+
+    def sort(self) -> None:
+        """Put the gravest finding first."""
+        self.findings.sort(key=lambda f: f.gravity)
 
     def ask_for_digits(self, digits: int) -> None:
         """Let the number of right digits decide which findings about rounding are harmless.
