@@ -114,12 +114,10 @@ def _balance(a: Array) -> tuple[Array, Array]:
 def _condition(a: Array) -> Array:
     """The largest singular value in units of the second smallest, because cofactors need all others but the smallest.
 
-    A balance makes an orthogonal matrix with a small entry worse, because it makes this entry large. Beyond the inverse
-    of the rounding, the second smallest value is noise, and all conditions count as equal.
+    A balance makes an orthogonal matrix with a small entry worse, because it makes this entry large.
     """
     s = np.linalg.svd(a, compute_uv=False)
-    least = a.shape[-1] * np.finfo(s.dtype).eps * s[..., 0]
-    return (s[..., 0] / np.maximum(s[..., -2], least))[..., None, None]
+    return (s[..., 0] / s[..., -2])[..., None, None]
 
 
 def _other_products(s: Array, k: int) -> Array:
