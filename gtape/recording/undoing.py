@@ -13,7 +13,7 @@ from typing import Any
 
 from gtape.recording.record import off
 
-__all__ = ["keep_draws", "note_change", "note_draw", "staying", "undone"]
+__all__ = ["keep_draws", "note_change", "note_draw", "staying", "trial", "undone"]
 
 
 class _Changes:
@@ -30,6 +30,9 @@ class _Changes:
 
 
 _trial: ContextVar[_Changes | None] = ContextVar("gtape_trial", default=None)
+
+# The changes noted in the present trial, None outside of trials. Assignments ask it before they call `note_change`.
+trial = _trial.get
 
 
 @contextmanager

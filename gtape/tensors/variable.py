@@ -22,7 +22,7 @@ from gtape.declare.quickest import quickest
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
 from gtape.recording.trace import is_start, note_assignment, note_start, note_step
-from gtape.recording.undoing import keep_draws, note_change
+from gtape.recording.undoing import keep_draws, note_change, trial
 from gtape.tensors import operators
 from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, anchor, as_operand, convert_to_tensor
@@ -393,7 +393,8 @@ class Variable(ChangesInPart, Operators):
         stack = record.peek()
         if stack is None:
             return
-        note_change(self, self._restore, self._state)
+        if trial() is not None:
+            note_change(self, self._restore, self._state)
         if stack.sessions:
             self._as_tensor()  # because an assignment counts as a read for automatic watching
             if stack.trace:
@@ -416,7 +417,8 @@ class Variable(ChangesInPart, Operators):
 
     def _put(self, value: Any) -> None:
         record.refuse_in_traced_calls("assigns a variable")
-        note_change(self, self._restore, self._state)
+        if trial() is not None:
+            note_change(self, self._restore, self._state)
         with locks.of_variable(self._uid):
             self._value = self._kept(value)
 
