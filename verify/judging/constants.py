@@ -16,7 +16,7 @@ from gtape.recording.trace import floats_in
 from gtape.symbolic.program import Node, Program
 from gtape.verify.verdicts.ulp import same_numbers
 
-__all__ = ["Constants", "constants"]
+__all__ = ["Constants", "constants", "constants_of"]
 
 _Place = tuple[int, int]  # a node of the first program, and which of the numbers among its parameters; -1 for its value
 
@@ -93,7 +93,7 @@ def constants(
             return None
         if i in sources[0]:
             continue
-        values = _constants_of(a), _constants_of(b)
+        values = constants_of(a), constants_of(b)
         if not _are_alike(a, b) or len(values[0]) != len(values[1]):
             return None
         for (which, here), (_, there) in zip(*values, strict=True):
@@ -119,7 +119,7 @@ def _numbers_of_sources(program: Program) -> dict[int, int]:
     return {i: s for s, nodes in enumerate(program.sources) for i in nodes}
 
 
-def _constants_of(node: Node) -> list[tuple[int, Any]]:
+def constants_of(node: Node) -> list[tuple[int, Any]]:
     """The values of a node that no op computed, with places: the value of a constant, or floating parameters."""
     if node.kind in ("leaf", "const"):
         return [(-1, node.output)]
@@ -133,15 +133,18 @@ def _are_alike(a: Node, b: Node) -> bool:
         return a.kind in constant and b.kind in constant
     return (
         (a.kind, a.name, len(a.inputs), a.active) == (b.kind, b.name, len(b.inputs), b.active)
-        and _layouts(a.output) == _layouts(b.output)
+        and _have_one_layout(a.output, b.output)
         and a.params.keys() == b.params.keys()
         and all(_same_choice(v, b.params[name]) for name, v in a.params.items())
     )
 
 
-def _layouts(value: Any) -> Any:
-    parts = value if isinstance(value, tuple) else (value,)
-    return [(np.shape(v), np.asarray(v).dtype) for v in parts]
+def _have_one_layout(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(_have_one_layout, a, b))
+    if not (isinstance(a, (np.ndarray, np.generic)) and isinstance(b, (np.ndarray, np.generic))):
+        a, b = np.asarray(a), np.asarray(b)
+    return bool(a.shape == b.shape and a.dtype == b.dtype)
 
 
 def _is_number(value: Any) -> bool:

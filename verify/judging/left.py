@@ -167,7 +167,8 @@ def _compared(recording: Recording, order: int, *, by_customs: bool) -> Comparis
     if returned:
         ends = [(t._record, t._value) for t in recording.outputs]
         moving = build(ends, recording.inputs, session, Returns(returned, recording.inputs))
-    return Comparison(again, program, order, anew, {id(v) for v in constants}, moving)
+    closed = not (conversions_made(session) or starts_made(session) or assignments_made(session))
+    return Comparison(again, program, order, anew, {id(v) for v in constants}, moving, closed=closed)
 
 
 class _Ends(NamedTuple):
