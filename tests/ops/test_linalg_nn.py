@@ -269,6 +269,16 @@ def test_det_has_exact_derivatives_at_every_rank(n: int, lost: int) -> None:
         assert abs(got - want) <= n * n * np.finfo(float).eps * size
 
 
+def test_cofactors_of_a_matrix_close_to_one_with_tiny_elements_keep_all_digits() -> None:
+    a = np.eye(4)
+    a[0, 1], a[1, 2], a[3, 0] = 2.0**-55, -(2.0**-135), 2.0**-96
+    v = tf.constant(a)
+    with tf.GradientTape() as tape:
+        tape.watch(v)
+        y = tf.linalg.det(v)
+    assert np.abs(tape.gradient(y, v).numpy() - np.eye(4)).max() <= 2.0**-50
+
+
 def test_a_determinant_that_overflows_is_infinite() -> None:
     big = np.array([[1e200, 1e199], [3e199, 1e200]])
     assert tf.linalg.det(big).numpy() == np.inf

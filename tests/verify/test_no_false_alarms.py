@@ -285,6 +285,17 @@ def test_determinants_of_orthogonal_and_singular_matrices_are_right(n: int) -> N
         assert check(tf.linalg.det, np.outer(a[0], a[1])).ok
 
 
+@pytest.mark.parametrize("n", [4, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lost", [0, 1, 2, 3])
+def test_determinants_of_matrices_with_scaled_rows_have_right_rules(n: int, lost: int) -> None:
+    rng = np.random.default_rng([n, lost])
+    a = rng.integers(-3, 4, (n, n)).astype(float)
+    a[: min(lost, n - 1)] = a[-1]
+    a *= 2.0 ** rng.integers(-30, 30, (n, 1)) * 2.0 ** rng.integers(-30, 30, n)
+    for order in (1, 2):
+        assert all(f.verdict in (*CORRECT, "cancellation") for f in check(tf.linalg.det, a, order=order).findings)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_no_rule_is_blamed_for_singular_values_of_the_size_of_rounding(seed: int) -> None:
     """The sign of a left vector against that of the right one depends on roundings."""

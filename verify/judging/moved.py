@@ -155,9 +155,9 @@ class Comparison:
         left : bool
             Whether a value is known to have left. If not, one moved point without another constant suffices.
         """
-        if self._closed and not left and not _holds_long_numbers(self.program):
-            if (made := self._outcome_by_values(left)) is Outcome.ALIKE and not self.seen:
-                return made
+        by_values = self._closed and not left and not _holds_long_numbers(self.program)
+        if by_values and self._outcome_by_values(left) is Outcome.ALIKE and not self.seen:
+            return Outcome.ALIKE
         found, idle = set[Outcome](), 0
         for way, far in self._directions():
             self._effects = False

@@ -111,13 +111,48 @@ def _balance(a: Array) -> tuple[Array, Array]:
     return np.rint(r).astype(int), np.rint(c).astype(int)
 
 
-def _condition(a: Array) -> Array:
-    """The largest singular value in units of the second smallest, because cofactors need all others but the smallest.
+def _scaled(a: Array, r: Array, c: Array) -> Array:
+    return np.ldexp(np.ldexp(a, -r), -c)
 
-    A balance makes an orthogonal matrix with a small entry worse, because it makes this entry large.
+
+def _error(a: Array, gs: list[Array], r: Array, c: Array) -> Array:
+    """The logarithm of the error of each element of a form by the singular values of a scaled matrix.
+
+    A rounding of the matrix moves a form by the largest form of the next order: the product of the largest singular
+    values. Norms of directions stand for their elements.
     """
-    s = np.linalg.svd(a, compute_uv=False)
-    return (s[..., 0] / s[..., -2])[..., None, None]
+    n, k = a.shape[-1], len(gs)
+    with np.errstate(divide="ignore"):
+        s = np.log2(np.linalg.svd(_scaled(a, r, c), compute_uv=False))
+        size = s[..., 0] + s[..., : max(n - 2 - k, 0)].sum(axis=-1)
+        for g in gs:
+            size = size + np.log2(np.linalg.norm(_scaled(g, r, c), axis=(-2, -1)))
+    return size[..., None, None] + (r.sum(axis=-2, keepdims=True) + c.sum(axis=-1, keepdims=True) - r - c)
+
+
+def _scalings(a: Array, gs: list[Array]) -> tuple[Array, list[tuple[Array, Array]], Array]:
+    """The scalings of rows and columns by which a form is computed: none, or a balance where it is more accurate.
+
+    A balance keeps small elements accurate if rows and columns have different sizes. It makes a matrix with many tiny
+    elements worse, because it makes these large.
+
+    Returns
+    -------
+    mask : array
+        Which elements are more accurate by a balance.
+    scalings : list of (r, c)
+        Without and with a balance; the second is left out if no element needs it.
+    error : array
+        The logarithm of the error of each element, to base 2, in roundings.
+    """
+    r, c = _balance(a)
+    none = np.zeros_like(r), np.zeros_like(c)
+    straight = _error(a, gs, *none)
+    if max(np.ptp(r, axis=-2).max(initial=0), np.ptp(c, axis=-1).max(initial=0)) <= 1:
+        return np.zeros(a.shape, bool), [none], straight
+    balanced = _error(a, gs, r, c)
+    mask = balanced < straight
+    return mask, [none, (r, c)] if mask.any() else [none], np.minimum(balanced, straight)
 
 
 def _other_products(s: Array, k: int) -> Array:
@@ -168,19 +203,20 @@ def _by_complex_singular_values(a: Array, gs: list[Array]) -> Array:
 
 
 def _by_singular_values(a: Array, gs: list[Array]) -> Array:
-    # Powers of two come first, because equal sizes of rows and columns keep small cofactors accurate and products in
-    # range.
     finite = np.isfinite(a).all(axis=(-1, -2), keepdims=True)
     a = np.where(finite, a, 0.0)
-    r, c = _balance(a)
-    worse = _condition(np.ldexp(np.ldexp(a, -r), -c)) > _condition(a)
-    r, c = np.where(worse, 0, r), np.where(worse, 0, c)
-    u, s, vt = np.linalg.svd(np.ldexp(np.ldexp(a, -r), -c))
+    mask, scalings, _ = _scalings(a, gs)
+    made = [_by_scaled_values(a, gs, r, c) for r, c in scalings]
+    return np.where(finite, np.where(mask, made[-1], made[0]), np.nan)
+
+
+def _by_scaled_values(a: Array, gs: list[Array], r: Array, c: Array) -> Array:
+    u, s, vt = np.linalg.svd(_scaled(a, r, c))
     turn, turn_back = np.swapaxes(u, -1, -2), np.swapaxes(vt, -1, -2)
-    form = _diagonal_form(s, [turn @ np.ldexp(g, -(r + c)) @ turn_back for g in gs])
+    form = _diagonal_form(s, [turn @ _scaled(g, r, c) @ turn_back for g in gs])
     signs = np.rint(np.linalg.det(u) * np.linalg.det(vt))[..., None, None]
     whole = r.sum(axis=-2, keepdims=True) + c.sum(axis=-1, keepdims=True)
-    return np.where(finite, np.ldexp(signs * (u @ form @ vt), whole - r - c), np.nan)
+    return np.ldexp(signs * (u @ form @ vt), whole - r - c)
 
 
 def _form(a: Array, gs: list[Array]) -> Array:
@@ -304,6 +340,59 @@ def _own_roundings(a: Array) -> Array:
 
 _PRODUCTS = {2: 2, 3: 5}  # the roundings of one term of small matrices
 
+
+def _beyond_first_order(a: Array, degree: int) -> Array:
+    """The effect of roundings on the minors of size `degree`, without the part of first order in the roundings.
+
+    The effect of a matrix of norm e is at most the product of all s + e, less the product of the singular values s
+    (Ipsen and Rehman, "Perturbation bounds for determinants and characteristic polynomials", SIMAX 30, 2008). Where
+    the rank is lower by two or more, the part of first order is 0.
+    """
+    n = a.shape[-1]
+    if n <= 3 or degree < 2:  # small matrices are computed by products
+        return np.zeros(a.shape[:-2])
+    s = np.linalg.svd(np.where(np.isfinite(a), a, 0.0), compute_uv=False)
+    sums = [np.ones(a.shape[:-2]), *[np.zeros(a.shape[:-2])] * (degree - 2)]  # sums of products of j singular values
+    with np.errstate(all="ignore"):
+        for i in range(n):
+            sums = [sums[0], *[sums[j] + sums[j - 1] * s[..., i] for j in range(1, len(sums))]]
+        moved = n * n * 2.0**-52 * s[..., 0]
+        total = sum(e * moved ** (degree - j) for j, e in enumerate(sums))
+    return np.where(np.isfinite(total), total, 0.0)
+
+
+def _noise_of_det(a: Array) -> Array:
+    a = a.astype(_wide(a), copy=False)
+    return _own_roundings(a) + _beyond_first_order(a, a.shape[-1])
+
+
+def _noise_of_form(a: Array, gs: Array | None = None) -> Array:
+    n, k = a.shape[-1], 0 if gs is None else gs.shape[-3]
+    if n <= 3 or k >= n:
+        return np.zeros(a.shape)
+    a = np.where(np.isfinite(a), a, 0.0).astype(_wide(a))
+    ways = [] if gs is None else [np.where(np.isfinite(g), g, 0.0) for g in np.moveaxis(gs, -3, 0)]
+    if a.dtype.kind == "c":
+        return np.broadcast_to(_beyond_first_order(a, n - 1 - k)[..., None, None], a.shape) * _norms(ways)
+    mask, scalings, error = _scalings(a, ways)
+    found = []
+    for r, c in scalings:
+        size = _beyond_first_order(_scaled(a, r, c), n - 1 - k)[..., None, None]
+        whole = r.sum(axis=-2, keepdims=True) + c.sum(axis=-1, keepdims=True)
+        found.append(np.ldexp(size * _norms([_scaled(g, r, c) for g in ways]), whole - r - c))
+    with np.errstate(all="ignore"):
+        effect = np.where(mask, found[-1], found[0]) + n * 2.0**-52 * np.exp2(error)
+    return np.where(np.isfinite(effect), effect, 0.0)
+
+
+def _norms(gs: list[Array]) -> Array:
+    """The product of the norms of directions, each for all elements that a direction can reach."""
+    size: Array = 1.0
+    for g in gs:
+        size = size * g.shape[-1] * np.linalg.norm(g, axis=(-2, -1), keepdims=True)
+    return size
+
+
 _MATRICES: tuple[Any, ...] = ((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {}))
 
 det = primitive(
@@ -311,7 +400,7 @@ det = primitive(
     vjp=(lambda xp, g, y, a: per_matrix(xp, g) * xp.cofactors(a),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.cofactors(a), axis=(-2, -1), keepdims=False),),
     reads=((0,),), batched=True, complex=True,
-    rounding=growing(1, eliminates=True, wide=True, noise=_own_roundings),
+    rounding=growing(1, eliminates=True, wide=True, noise=_noise_of_det),
     samples=_MATRICES,
     conventions=PRODUCTS,
     rewrites=(
@@ -323,7 +412,7 @@ cofactors = primitive(
     "cofactors", _cofactors,
     vjp=(lambda xp, g, y, a: xp.det_form(a, as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
-    reads=((0,),), complex=True, rounding=elimination(0.5, (0, 4, 0.5), wide=True),
+    reads=((0,),), complex=True, rounding=elimination(0.5, (0, 4, 0.5), wide=True, noise=_noise_of_form),
     samples=_MATRICES,
     conventions=PRODUCTS,
 )  # fmt: skip
@@ -332,7 +421,7 @@ det_form = primitive(
     "det_form", _det_form,
     vjp=(lambda xp, g, y, a, gs: xp.det_form(a, with_direction(xp, g, gs)), _pull_directions),
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
-    reads=((0, 1), (0, 1)), complex=True, rounding=elimination(0.5, (0, 0, 0.8), wide=True),
+    reads=((0, 1), (0, 1)), complex=True, rounding=elimination(0.5, (0, 0, 0.8), wide=True, noise=_noise_of_form),
     samples=(
         (((1, 1), (1, 1, 1)), {}),
         (((2, 2), (1, 2, 2)), {}),
