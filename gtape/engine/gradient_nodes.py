@@ -8,6 +8,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.engine.call import attach, new_record, record_one
 from gtape.engine.rules import RuleStep, world_for
 from gtape.recording import record
+from gtape.recording.record import INS, PARENTS, SEQ, STEP, TAPES, TRACE
 from gtape.recording.trace import GradNode, Trace
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, wrap
@@ -48,7 +49,7 @@ def note_gradients(
     # The oracle follows the dense gradient, because the places of the rows may depend on the point.
     results = [g._as_tensor() if i in slices else g for i, g in enumerate(results)]
     values = [*given, *[g for g in results if isinstance(g, Tensor)]]
-    since = min((r[record.SEQ] for r in targets), default=0) if since is None else since
+    since = min((r[SEQ] for r in targets), default=0) if since is None else since
     checkers = {s for s in stack.sessions if s.trace and s is not session}
     kept, known = _kept_after(session, targets + [t._record for t in values], since, checkers)
     if not known:  # the ops of the derivative are followed one by one
@@ -59,22 +60,22 @@ def note_gradients(
             if not s.ended:
                 s.ended = {}
             s.ended.update(ended)
-    targets = [kept.get(r[record.SEQ], r) for r in targets]
+    targets = [kept.get(r[SEQ], r) for r in targets]
     along, of = [[_origin(x, kept) for x in xs] for xs in (given, sources)]
     marked = []
     for i, g in enumerate(results):
         if not isinstance(g, Tensor):
             marked.append(g)
             continue
-        if g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
+        if g._record is None or not stack.meet(g._record[TAPES]).sessions:
             t = _for_checks_alone(stack, session, targets, g)
             if t is not None:
-                t._record[record.TRACE].body = GradNode(targets, along, of, i, session, form)
+                t._record[TRACE].body = GradNode(targets, along, of, i, session, form)
             marked.append(slices.get(i, g) if t is None or i in slices else t)
             continue
         t = record_one(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
-        if t._record is not None and len(t._record) > record.TRACE and t._record[record.TRACE] is not None:
-            t._record[record.TRACE].body = GradNode(targets, along, of, i, session, form)
+        if t._record is not None and len(t._record) > TRACE and t._record[TRACE] is not None:
+            t._record[TRACE].body = GradNode(targets, along, of, i, session, form)
         marked.append(_with_whole(slices[i], t) if i in slices else t)
     return marked
 
@@ -87,7 +88,7 @@ def _for_checks_alone(stack: Any, session: Any, targets: list[Any], g: Tensor) -
     """
     tapes = record.NO_TAPES
     for r in targets:
-        tapes = stack.join(tapes, stack.meet(r[record.TAPES]))
+        tapes = stack.join(tapes, stack.meet(r[TAPES]))
     if not any(s.trace and not s.of_check and s is not session for s in tapes.sessions) or not g._layout.inexact:
         return None
     identity = REGISTRY["identity"]
@@ -109,16 +110,16 @@ def _with_whole(slices: IndexedSlices, whole: Tensor) -> IndexedSlices:
 
 def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
     r = x._record
-    return (r if r is None else kept.get(r[record.SEQ], r)), x._value
+    return (r if r is None else kept.get(r[SEQ], r)), x._value
 
 
 def _value_of(r: Any) -> Any:
     """The value of a traced record; None if the op has several outputs."""
     if record.step_of(r).prim is None:
-        parent = r[record.PARENTS]
-        trace = parent[record.TRACE] if len(parent) > record.TRACE else None
+        parent = r[PARENTS]
+        trace = parent[TRACE] if len(parent) > TRACE else None
         return None if trace is None else trace.output[record.step_of(r).index]
-    trace = r[record.TRACE] if len(r) > record.TRACE else None
+    trace = r[TRACE] if len(r) > TRACE else None
     return None if trace is None or trace.output.__class__ is tuple else trace.output
 
 
@@ -139,76 +140,71 @@ def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]
     pending = [(r, since) for r in records if r is not None]
     while pending:
         r, limit = pending.pop()
-        old = seen.get(r[record.SEQ])
-        if old is not None and (old[record.STEP] is not None or r[record.STEP] is None):
+        old = seen.get(r[SEQ])
+        if old is not None and (old[STEP] is not None or r[STEP] is None):
             continue  # a leaf may stand for the record of the same number, see the anchors of `gtape.engine.full_sweep`
-        seen[r[record.SEQ]] = r
+        seen[r[SEQ]] = r
         for part, new in _origins(r, limit):
-            pending.extend(
-                (p, new) for p in part if p is not None and (p[record.SEQ] < new or session in p[record.TAPES].sessions)
-            )
-    if any(
-        r[record.STEP] is not None and session in r[record.TAPES].sessions and not _is_traced(r) for r in seen.values()
-    ):
+            for p in part:
+                if p is not None and (p[SEQ] < new or session in p[TAPES].sessions):
+                    pending.append((p, new))
+    if any(r[STEP] is not None and session in r[TAPES].sessions and not _is_traced(r) for r in seen.values()):
         return {}, False
     kept = {
         number: list(r)
         for number, r in seen.items()
-        if r[record.STEP] is not None
-        and (
-            not checkers <= r[record.TAPES].sessions
-            or not any(s.live and s is not session for s in r[record.TAPES].sessions)
-        )
+        if r[STEP] is not None
+        and (not checkers <= r[TAPES].sessions or not any(s.live and s is not session for s in r[TAPES].sessions))
     }
     for number, r in seen.items():
-        trace = r[record.TRACE] if len(r) > record.TRACE else None
+        trace = r[TRACE] if len(r) > TRACE else None
         if trace is not None:
             for p in (*trace.origins, *trace.body_origins):  # because later sweeps read the anchors, too
-                if p is not None and p[record.STEP] is None and p[record.INS] is not None and p[record.SEQ] in kept:
-                    p[record.INS] = kept[p[record.SEQ]]
+                if p is not None and p[STEP] is None and p[INS] is not None and p[SEQ] in kept:
+                    p[INS] = kept[p[SEQ]]
             trace.origins, trace.body_origins = (
-                tuple([p if p is None else kept.get(p[record.SEQ]) or _meant(p) for p in origins])
+                tuple([p if p is None else kept.get(p[SEQ]) or _meant(p) for p in origins])
                 for origins in (trace.origins, trace.body_origins)
             )
             if isinstance(trace.body, GradNode):
                 _point_at(trace.body, kept)
         elif number in kept and record.step_of(r).prim is None:  # one output of several
-            parent = r[record.PARENTS]
-            kept[number][record.PARENTS] = kept.get(parent[record.SEQ], parent)
+            parent = r[PARENTS]
+            kept[number][PARENTS] = kept.get(parent[SEQ], parent)
     return kept, True
 
 
 def _is_traced(r: Any) -> bool:
     """Whether a check knows how the value of an op's record was computed."""
     if record.step_of(r).prim is None:  # one output of several
-        r = r[record.PARENTS]
-    return len(r) > record.TRACE and r[record.TRACE] is not None
+        r = r[PARENTS]
+    return len(r) > TRACE and r[TRACE] is not None
 
 
 def _point_at(body: GradNode, kept: dict[int, Any]) -> None:
     """Make an inner gradient point at copies. In place, because all results of one call share the lists."""
-    body.targets[:] = [kept.get(r[record.SEQ], r) for r in body.targets]
+    body.targets[:] = [kept.get(r[SEQ], r) for r in body.targets]
     for pairs in (body.given, body.sources):
-        pairs[:] = [(r if r is None else kept.get(r[record.SEQ], r), value) for r, value in pairs]
+        pairs[:] = [(r if r is None else kept.get(r[SEQ], r), value) for r, value in pairs]
 
 
 def _meant(r: Any) -> Any:
     """The record that an anchor of `full_sweep` stands for, if not emptied. Any other record stays unchanged."""
-    meant = r[record.INS] if r[record.STEP] is None else None
-    return r if meant is None or meant[record.STEP] is None else meant
+    meant = r[INS] if r[STEP] is None else None
+    return r if meant is None or meant[STEP] is None else meant
 
 
 def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
     """Groups of records that `r` depends on, each with its limit. Numbers count down, so newer ones are smaller."""
-    trace = r[record.TRACE] if len(r) > record.TRACE else None
+    trace = r[TRACE] if len(r) > TRACE else None
     if trace is not None:
         groups = [(trace.origins, limit)]
         if trace.body_origins:
-            groups.append((trace.body_origins, min((p[record.SEQ] for p in trace.origins if p is not None), default=0)))
+            groups.append((trace.body_origins, min((p[SEQ] for p in trace.origins if p is not None), default=0)))
         if isinstance(trace.body, GradNode):  # because its backward ops may not read the inputs of its targets
             body = trace.body
             groups.append(((*body.targets, *[r for r, _ in (*body.given, *body.sources)]), limit))
         return groups
-    if r[record.STEP] is not None and record.step_of(r).prim is None:
-        return [((r[record.PARENTS],), limit)]
+    if r[STEP] is not None and record.step_of(r).prim is None:
+        return [((r[PARENTS],), limit)]
     return []

@@ -61,7 +61,7 @@ def examined(rows: Rows, program: Program, some: list[Row], *, locally: bool) ->
     first = rows.examine(program, seeds, got, locally=locally)
     yield place, first
     known = first.coverage.get("bits", 0)  # up to these bits, a row was checked by itself
-    together = first.ok and known >= PRECISIONS[0] and _is_plain(program, got)
+    together = rest and first.ok and known >= PRECISIONS[0] and _is_plain(program, got)
     for bits in precisions_of(program) if together else ():
         if rest and bits > known:
             place, seeds, got = rest.pop(0)

@@ -123,6 +123,8 @@ class Recording:
     def of_level(self, level: list[Any]) -> Program:
         """The program of a level: the function's outputs, or a derivative."""
         kept = [t for t in level if self.has_record(t)]
+        if level is self.outputs and len(kept) == len(level):
+            return self.program()
         return build([(t._record, t._value) for t in kept], self.inputs)
 
     def has_record(self, t: Any) -> bool:
