@@ -253,15 +253,18 @@ def reads(a: Any, found: list[Node]) -> list[Node]:
 
 def reads_of(node: Node) -> list[Node]:
     """The nodes among the arguments of a node."""
-    found = node.reads
-    if found is None:
-        found = node.reads = []
-        for a in (*node.args, *node.words.values()) if node.words else node.args:
-            kind = a.__class__
-            if kind is Node:
-                found.append(a)
-            elif kind is list or kind is tuple:
-                reads(a, found)
+    args, words = node.args, node.words
+    known = node.reads
+    if known is not None and known[0] is args and known[1] is words:
+        return known[2]
+    found: list[Node] = []
+    for a in (*args, *words.values()) if words else args:
+        kind = a.__class__
+        if kind is Node:
+            found.append(a)
+        elif kind is list or kind is tuple:
+            reads(a, found)
+    node.reads = (args, words, found)
     return found
 
 

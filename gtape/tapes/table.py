@@ -750,7 +750,7 @@ def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[An
             if new is node:
                 changed.append((node, (node.function, node.args, node.words, node.text)))
             new.guards = n.guards
-            new.function, new.args, new.words, new.text, new.reads = n.function, args, n.words, n.text, None
+            new.function, new.args, new.words, new.text = n.function, args, n.words, n.text
             places[id(n)] = new
             made.append(new)
     return made
@@ -1085,7 +1085,7 @@ class Table:
             self._write(inputs, parts, outputs, name, spends)
         del self.steps
         for node, args, words in before:
-            node.args, node.words, node.reads = args, words, None
+            node.args, node.words = args, words
         for node, was in changed:
             node.function, node.args, node.words, node.text = was
 

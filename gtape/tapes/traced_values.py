@@ -56,8 +56,9 @@ class Node:
         The result in the traced call.
     guards : bool
         Whether the operation computes nothing and may raise `Guard`.
-    reads : list of Node or None
-        The nodes among the arguments, after they are found.
+    reads : (tuple, dict, list of Node) or None
+        The nodes among the arguments, after they are found, behind the `args` and `words` in which they were found. They
+        hold only for these two objects, because rewrites give a node others; see `gtape.tapes.rewriting.reads_of`.
     place : int
         The index of the node in its program, after it is known; -1 for an input.
     alone : bool
@@ -73,7 +74,7 @@ class Node:
         self.guards = self.alone = False
         self.name = ""
         self.place = -1
-        self.reads: list[Node] | None = None
+        self.reads: tuple[tuple[Any, ...], dict[str, Any], list[Node]] | None = None
         self.root: Node | None = None
 
 
