@@ -13,7 +13,7 @@ from gtape.tapes.drawn import sources_of
 from gtape.tapes.forms import Later, taken_later
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import Program
-from gtape.tapes.traced_values import Guard, Untraceable
+from gtape.tapes.traced_values import Guard, OtherLayout, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
 from gtape.tensors.tensor import Tensor
 
@@ -55,7 +55,7 @@ def caller(
     """
     xs = "".join([f"x{k}, " for k in range(count)])
     values = "".join([f"r{k}, " for k in range(len(variables))])
-    space: dict[str, Any] = {"program": program, "Guard": Guard, "Doubt": Doubt}
+    space: dict[str, Any] = {"program": program, "OtherLayout": OtherLayout, "Doubt": Doubt}
     for k, v in enumerate(variables):
         space |= {f"v{k}": v, f"layout{k}": v._tensor_layout}
     others = " or ".join([f"v{k}._tensor_layout is not layout{k}" for k in range(len(variables))])
@@ -70,7 +70,7 @@ def caller(
         end = f"        if assign(made, {before}):\n            return made\n"
     source = (
         f"def call(run, {xs}):\n    while True:\n"
-        + (f"        if {others}:\n            raise Guard\n{reads}" if variables else "")
+        + (f"        if {others}:\n            raise OtherLayout\n{reads}" if variables else "")
         + f"        try:\n            made = run(program.run, {xs}{values})\n"
         + f"        except Doubt:\n            made = run(program.again, ({xs}{values}))\n{end}"
     )

@@ -17,25 +17,25 @@ from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
 from gtape.tapes.forms import Later, Results, are_different, form_of, outputs_of, repeated, taken_later, traced
 from gtape.tapes.kinds import (
     EAGERLY,
-    FAILED,
     GENERATION,
-    GUARDED,
     LATER,
     MOST_PROGRAMS,
     OF_TWO_NAMES,
     TWO_NAMES,
     First,
     FirstCalls,
+    Invalid,
     Kinds,
     Refusal,
     TwoNames,
     by_other_ways,
+    invalid_by,
     is_current,
     note_invalid,
 )
 from gtape.tapes.program import Program
 from gtape.tapes.recorded_calls import RecordedCalls
-from gtape.tapes.traced_values import Guard, Traced, Untraceable
+from gtape.tapes.traced_values import Traced, Untraceable
 from gtape.tapes.tracing import Tracer
 from gtape.tensors.tensor import Tensor
 
@@ -43,6 +43,7 @@ __all__ = ["Compiler"]
 
 _QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _new: Callable[[type], Any] = object.__new__
+_SUBJECTS = ("it ", "its ", "what ", "gtape ", "the ")  # of reasons that are sentences; the function does the others
 
 
 class _Compiled(Results):
@@ -61,7 +62,8 @@ class _Compiled(Results):
         self.outside = tracer.outside().kept()  # tensors that no call may give as arguments
         self.held = held  # objects whose identity is in the key, kept alive
         self.generation = GENERATION.number
-        self.calls = self.failures = 0
+        self.calls = self.failures = self.wasted = 0
+        self.noted = False  # whether a warning said that most calls are invalid
 
     def run(self, *raws: Any) -> tuple[Any, ...]:
         """Run the program on raw arguments with the values of variables."""
@@ -101,6 +103,10 @@ class _Again(Exception):
     """The call cannot be traced, because of its values or its work at a first call. A later call may be traced."""
 
 
+class _Raised(_Again):
+    """The traced call raised an error, which the eager call may raise, too."""
+
+
 class Compiler:
     """Compiles one function, once for each kind of arguments, and runs the programs.
 
@@ -124,7 +130,7 @@ class Compiler:
             name,
             Kinds(
                 first_calls,
-                lambda reason: self.warn(f"under a tape, it {reason.removeprefix('it ')}"),
+                lambda reason: self.warn(f"under a tape, {'' if reason.startswith(_SUBJECTS) else 'it '}{reason}"),
                 self.warn_of_kinds,
             ),
             keeps_order,
@@ -166,31 +172,44 @@ class Compiler:
         if isinstance(found, First):
             return found.result
         if not isinstance(found, _Compiled):
-            return self.function(*args, **kwargs)
+            return self._eagerly(args, kwargs, [(key, found)])
         return self._otherwise(self._run(found, tensors), key, found, tensors, args, kwargs, held)
+
+    def _eagerly(self, args: Any, kwargs: Any, refusals: list[tuple[Any, Any]]) -> Any:
+        """The result of the eager call. Counts pending refusals if the call raises no error."""
+        made = self.function(*args, **kwargs)
+        self._kinds.note(refusals)
+        return made
 
     def _otherwise(
         self, made: Any, key: Any, found: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]
     ) -> Any:
         """The result `made` if its program was valid; otherwise that of a program for other decisions, or of Python."""
-        if made is GUARDED:
+        if made.__class__ is not Invalid and made is not TWO_NAMES:
+            return made
+        refusals: list[tuple[Any, Any]] = []
+        if made is not TWO_NAMES:
 
             def find(way: Any) -> Any:
                 other: Any = self._known.get(way)
                 other = other if is_current(other) else self._compile(way, tensors, args, kwargs, held)
-                return other if isinstance(other, _Compiled) else None
+                if isinstance(other, _Compiled):
+                    return other
+                refusals.append((way, other))
+                return None
 
-            made = by_other_ways(key, find, lambda other: self._run(other, tensors))
+            made = by_other_ways(key, made, find, lambda other: self._run(other, tensors))
         if made is TWO_NAMES:
             self.warn(f"it {OF_TWO_NAMES}")
             return self.function(*args, **kwargs)
-        if made is not GUARDED and made is not FAILED:
+        if made.__class__ is not Invalid:
             return made
-        if note_invalid(found):
-            reason = "what it does depends on the values of tensors"
-            self._kinds.refuse(key, reason, found)
-            self.warn(reason)
-        return self.function(*args, **kwargs)
+        result = self._eagerly(args, kwargs, refusals)  # an error of the call is no reason to give up a program
+        if note_invalid(found, made):
+            if made.wasteful:
+                self._kinds.refuse(key, made.reason, found)
+            self.warn(made.reason)
+        return result
 
     def quick(self, args: tuple[Any, ...]) -> Any:
         """The result for tensors of a kind that was compiled before; NotImplemented for all other calls."""
@@ -239,16 +258,14 @@ class Compiler:
         return None if found.nothing and found.later is None else found.finished(made, args)
 
     def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
-        """The result of a program; GUARDED, FAILED or TWO_NAMES if the program is not valid."""
+        """The result of a program; an `Invalid` or TWO_NAMES if the program is not valid."""
         if found.outside is not None and found.outside.has_any(tensors):
             return TWO_NAMES
         found.calls += 1
         try:
             made = found.run(*[t._value for t in tensors])
-        except Guard:
-            return GUARDED
-        except Exception:  # the eager call raises the error with its own message
-            return FAILED
+        except Exception as e:  # if the user's call is wrong, the eager call raises the error with its own message
+            return invalid_by(e)
         return found.finished(made, tensors)
 
     def _compile(
@@ -267,7 +284,7 @@ class Compiler:
                 return Refusal(str(e), held)
             except _Again as e:
                 seeds.restore()
-                return Refusal(str(e), held, later=True)
+                return Refusal(str(e), held, later=True, pending=isinstance(e, _Raised))
 
         return self._kinds.made(key, is_current, make, (lambda: self.function(*args, **kwargs)) if first else None)
 
@@ -288,7 +305,7 @@ class Compiler:
                     if by_user:
                         tracer.ended = True
                         raise
-                    raise _Again(f"{type(e).__name__}: {e}") from None
+                    raise _Raised(f"its traced call raises {type(e).__name__}: {e}") from None
                 made = None
             if tracer.error is not None:
                 raise tracer.error from None

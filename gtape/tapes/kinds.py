@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from gtape.base.locks import Lock
 from gtape.declare.primitives import CHANGED, Primitive
+from gtape.tapes.program import fault
+from gtape.tapes.traced_values import Guard, OtherLayout, OtherOrder
 
 __all__ = [
-    "EAGERLY", "FAILED", "GENERATION", "GUARDED", "LATER", "MOST_PROGRAMS", "OF_TWO_NAMES", "TWO_NAMES",
-    "First", "FirstCalls", "Kinds", "Refusal", "TwoNames", "by_other_ways", "is_current", "note_invalid",
+    "EAGERLY", "GENERATION", "LATER", "MOST_PROGRAMS", "OF_TWO_NAMES", "TWO_NAMES",
+    "First", "FirstCalls", "Invalid", "Kinds", "Refusal", "TwoNames", "by_other_ways", "invalid_by", "is_current",
+    "note_invalid",
 ]  # fmt: skip
 
 MOST_PROGRAMS = 64  # the number of programs that one function keeps, and as many for calls under a tape
@@ -19,10 +22,33 @@ _MOST_FAILURES = 3  # failed calls after which a kind of arguments is never trac
 _MOST_GUARDS = 16  # invalid calls after which a program may be given up
 _MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
 
-# Stand in for a result: a decision by a value differs from the traced call; or the program raised an error; or an
-# argument is a tensor that the traced call read by another name.
-GUARDED: Any = object()
-FAILED: Any = object()
+
+class Invalid:
+    """Stands in for a result: a program is not valid for this call.
+
+    Parameters
+    ----------
+    reason : str
+    others : bool
+        Whether a program for other decisions may be valid.
+    wasteful : bool
+        Whether a program that is often invalid for this reason is given up. The others are kept, because they find out
+        before they compute anything, or compute less than the eager call, and values may change.
+    """
+
+    __slots__ = ("others", "reason", "wasteful")
+
+    def __init__(self, reason: str, *, others: bool = False, wasteful: bool = False) -> None:
+        self.reason, self.others, self.wasteful = reason, others, wasteful
+
+
+_BY_VALUES = Invalid("what it does depends on the values of tensors", others=True, wasteful=True)
+_REORDERED = Invalid("its arguments lie in memory in many orders", others=True)
+_RESHAPED = Invalid("its variables change their shapes", others=True)
+_OF_NUMBERS = Invalid("the arithmetic of Python's numbers raises errors for its values")
+_TOO_LARGE = Invalid("its program needs more memory or deeper calls than there are")
+
+# Stands in for a result: an argument is a tensor that the traced call read by another name.
 TWO_NAMES: Any = object()
 OF_TWO_NAMES = "takes as an argument a tensor that it also reads by another name"
 
@@ -69,10 +95,14 @@ class Refusal:
         To the objects whose identity is in the key.
     later : bool
         Whether a later call may be traced after all.
+    pending : bool
+        Whether the traced call raised an error. The refusal then counts only after the eager call raised none, because
+        an error of the user's call says nothing about other calls; see `Kinds.note`.
     """
 
-    def __init__(self, reason: str, held: list[Any], *, later: bool = False) -> None:
-        self.reason, self.held, self.later, self.generation = reason, held, later, GENERATION.number
+    def __init__(self, reason: str, held: list[Any], *, later: bool = False, pending: bool = False) -> None:
+        self.reason, self.held, self.later, self.pending = reason, held, later, pending
+        self.generation = GENERATION.number
 
 
 class TwoNames(Exception):
@@ -151,7 +181,7 @@ class Kinds:
             Takes what is known, or None. Whether it holds for this call.
         make : callable
             Takes what is known, or None. Returns a program, a `Refusal`, or None if this call runs eagerly. A refusal
-            with `later` counts only after some calls.
+            with `later` counts only after some calls, and one with `pending` is returned, but not kept.
         first : callable or None
             Makes the call itself if it makes variables. Without it such a call runs eagerly, too.
 
@@ -167,6 +197,8 @@ class Kinds:
             makes_variable = first is not None and bool(self._first_calls.underway)
             if not makes_variable:
                 made = make(found)
+                if made.__class__ is Refusal and made.pending:
+                    return made
                 if made.__class__ is Refusal and made.later and self._is_early(key):
                     makes_variable = first is not None and made.reason == _MAKES_VARIABLE
                     made = None
@@ -189,6 +221,21 @@ class Kinds:
         self._failures.pop(key, None)
         self.known[key] = made
         return _drop_oldest(self.known)
+
+    def note(self, found: Iterable[tuple[Any, Any]]) -> None:
+        """Count the pending refusals among pairs of a key and what was made for the key.
+
+        Called after the eager call raised no error. A refusal is kept after some such calls.
+        """
+        dropped = False
+        for key, made in found:
+            if made.__class__ is Refusal and made.pending:
+                with self._lock:
+                    if not self._is_early(key):
+                        made.pending = False
+                        dropped = self._keep(key, made) or dropped
+        if dropped:
+            self._warn_of_kinds()
 
     def refuse(self, key: Any, reason: str, found: Any) -> None:
         """Keep a refusal in place of a program, without a warning."""
@@ -225,27 +272,51 @@ def _drop_oldest(known: OrderedDict[Any, Any]) -> bool:
     return dropped
 
 
-def by_other_ways(key: Any, find: Callable[[Any], Any], run: Callable[[Any], Any]) -> Any:
-    """The result of the first program that makes the decisions of this call, after another program was GUARDED.
+def by_other_ways(key: Any, made: Invalid, find: Callable[[Any], Any], run: Callable[[Any], Any]) -> Any:
+    """The result of the first program that makes the decisions of this call.
 
     Parameters
     ----------
     key : hashable
-        The key of the program that was GUARDED.
+        The key of the program that was not valid.
+    made : Invalid
+        What stands in for the result of this program, and is returned if no other program is valid.
     find : callable
         Returns the program for a key, after compiling it if necessary; None without a program.
     run : callable
-        Runs a program, or returns GUARDED if the program is not valid.
+        Runs a program, or returns an `Invalid` if the program is not valid.
     """
-    for k in range(1, _MOST_WAYS):
-        other = find((GUARDED, k, key))
-        made = GUARDED if other is None else run(other)
-        if other is None or made is not GUARDED:
+    for k in range(1, _MOST_WAYS if made.others else 1):
+        other = find((Invalid, k, key))
+        if other is None:
             return made
-    return GUARDED
+        found = run(other)
+        if found.__class__ is not Invalid or not found.others:
+            return found
+    return made
 
 
-def note_invalid(found: Any) -> bool:
-    """Note a call for which a program was not valid. True if most calls are invalid and the program is given up."""
+def invalid_by(error: Exception) -> Invalid:
+    """What stands in for the result of a program that raised an error."""
+    if isinstance(error, Guard):
+        kind = error.__class__
+        return _REORDERED if kind is OtherOrder else _RESHAPED if kind is OtherLayout else _BY_VALUES
+    if isinstance(error, (ArithmeticError, ValueError)):
+        return _OF_NUMBERS
+    if isinstance(error, (MemoryError, RecursionError)):
+        return _TOO_LARGE
+    return Invalid(f"its program raises an error that the eager call does not raise, {fault(error)}", wasteful=True)
+
+
+def note_invalid(found: Any, made: Invalid) -> bool:
+    """Note a call for which a program was not valid. True if most calls so far were invalid, once for each program.
+
+    For wasteful reasons only the calls with such reasons count, because the program is then given up.
+    """
     found.failures += 1
-    return bool(found.failures > _MOST_GUARDS and 2 * found.failures > found.calls)
+    found.wasted += made.wasteful
+    count = found.wasted if made.wasteful else found.failures
+    if count <= _MOST_GUARDS or 2 * count <= found.calls or (found.noted and not made.wasteful):
+        return False
+    found.noted = True
+    return True

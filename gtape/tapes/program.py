@@ -19,9 +19,14 @@ from gtape.tapes.rewriting import forget_values, needed, shared
 from gtape.tapes.table import Table
 from gtape.tapes.traced_values import Node, Untraceable
 
-__all__ = ["Program"]
+__all__ = ["Program", "fault"]
 
 _MOST_DOUBTS = 64  # runs with a doubt after which a program leaves the table
+
+
+def fault(error: Exception) -> str:
+    """The end of a sentence about an error that only a fault of gtape can raise."""
+    return f"which is a fault of gtape ({type(error).__name__}: {error}): please report it with the function"
 
 
 class Program:
@@ -43,7 +48,8 @@ class Program:
     Raises
     ------
     Untraceable
-        If the eager call may store elements in another order, so that sums have other bits.
+        If the eager call may store elements in another order, so that sums have other bits; or if a back end fails, so
+        that a fault of gtape ends in an eager call.
 
     Attributes
     ----------
@@ -67,7 +73,14 @@ class Program:
     ) -> None:
         self._spends = spends
         with collector_paused():
-            self._make(inputs, nodes, outputs, name, again)
+            try:
+                self._make(inputs, nodes, outputs, name, again)
+            except (Untraceable, MemoryError):
+                raise
+            except Exception as e:
+                if again:  # no eager call follows
+                    raise
+                raise Untraceable(f"gtape cannot write a program for it, {fault(e)}") from e
 
     def _make(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str, again: bool) -> None:
         self.traced = len(nodes)

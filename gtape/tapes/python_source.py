@@ -30,7 +30,7 @@ from gtape.tapes.parts import (
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, reads, reads_of
 from gtape.tapes.storage import Storage
-from gtape.tapes.traced_values import Guard, Node
+from gtape.tapes.traced_values import Node, OtherOrder
 from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere
 
 __all__ = ["Names", "PythonSource", "Writer", "block_of", "framed", "spent_of"]
@@ -542,7 +542,7 @@ class Writer:
                 other = f"not {a.name}.flags.c_contiguous"
                 if not a.sample.flags.c_contiguous:
                     other = f"{a.name}.strides != {a.sample.strides}"
-                found.append(f"if {other}: raise {self.names.constant(Guard)}")
+                found.append(f"if {other}: raise {self.names.constant(OtherOrder)}")
         return found
 
     def write(self, part: Part | Instance) -> None:

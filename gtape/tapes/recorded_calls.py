@@ -44,17 +44,17 @@ from gtape.tapes.assigning import tracing_call
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
 from gtape.tapes.forms import Results, are_different, form_of, outputs_of, repeated, traced
 from gtape.tapes.kinds import (
-    FAILED,
     GENERATION,
-    GUARDED,
     LATER,
     OF_TWO_NAMES,
     TWO_NAMES,
     First,
+    Invalid,
     Kinds,
     Refusal,
     TwoNames,
     by_other_ways,
+    invalid_by,
     is_current,
     note_invalid,
 )
@@ -63,7 +63,7 @@ from gtape.tapes.program import Program
 from gtape.tapes.rewriting import forget_values
 from gtape.tapes.seen_constants import SeenConstants, SeenTensors
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
-from gtape.tapes.traced_values import Guard, Node, Raw, Traced, Untraceable
+from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable
 from gtape.tapes.tracing import Tracer
 from gtape.tensors.tensor import Tensor
 
@@ -368,7 +368,8 @@ class _Recorded(Results):
     def __init__(self, made: Any, outputs: list[Any], held: list[Any]) -> None:
         super().__init__(made, outputs)
         self.held, self.generation = held, GENERATION.number
-        self.calls = self.failures = self.again = 0
+        self.calls = self.failures = self.wasted = self.again = 0
+        self.noted = False  # whether a warning said that most calls are invalid
 
     @property
     def missing(self) -> Any:
@@ -467,36 +468,49 @@ class RecordedCalls:
         if not _holds(found, session):
             found = self._compiled(key, session, tensors, args, kwargs, active, held, first=True)
         if found.__class__ is not _Recorded:
-            return found.result if found.__class__ is First else NotImplemented
+            return found.result if found.__class__ is First else self._eagerly(args, kwargs, [(key, found)])
         made = self._run(found, stack, tensors)
-        if made is GUARDED:
+        refusals: list[tuple[Any, Any]] = []
+        if made.__class__ is Invalid:
 
             def find(way: Any) -> Any:
                 other: Any = self._known.get(way)
                 if not _holds(other, session):
                     other = self._compiled(way, session, tensors, args, kwargs, active, held)
-                return other if other.__class__ is _Recorded else None
+                if other.__class__ is _Recorded:
+                    return other
+                refusals.append((way, other))
+                return None
 
-            made = by_other_ways(key, find, lambda other: self._run(other, stack, tensors))
+            made = by_other_ways(key, made, find, lambda other: self._run(other, stack, tensors))
         if made is TWO_NAMES:
             self._kinds.warn(OF_TWO_NAMES)
             return NotImplemented
-        if made is not GUARDED and made is not FAILED:
+        if made.__class__ is not Invalid:
             return made
-        if note_invalid(found):
-            self._kinds.refuse(key, "does what depends on the values of tensors", found)
-        return NotImplemented
+        result = self._eagerly(args, kwargs, refusals)  # an error of the call is no reason to give up a program
+        if note_invalid(found, made):
+            if made.wasteful:
+                self._kinds.refuse(key, made.reason, found)
+            self._kinds.warn(made.reason)
+        return result
+
+    def _eagerly(self, args: Any, kwargs: Any, refusals: list[tuple[Any, Any]]) -> Any:
+        """The result of the eager call. Counts pending refusals if the call raises no error."""
+        made = self._function(*args, **kwargs)
+        self._kinds.note(refusals)
+        return made
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
         """The result of a call; NotImplemented if it has to run eagerly.
 
-        GUARDED or FAILED because of its values, TWO_NAMES because of the identity of an argument.
+        An `Invalid` if the program is not valid for it, TWO_NAMES because of the identity of an argument.
         """
         if found.outside is not None and found.outside.has_any(tensors):
             return TWO_NAMES
         before = states(found.sources) if found.sources else ()
         made = self._outcome(found, stack, tensors)
-        if before and (made is NotImplemented or made is GUARDED or made is FAILED):
+        if before and (made is NotImplemented or made.__class__ is Invalid):
             go_back(found.sources, before)
         return made
 
@@ -514,10 +528,8 @@ class RecordedCalls:
             return NotImplemented
         try:
             made = stack.run(found.program.outcome, [t._value for t in ins])
-        except Guard:
-            return GUARDED
-        except Exception:  # the eager call raises the error with its own message
-            return FAILED
+        except Exception as e:  # if the user's call is wrong, the eager call raises the error with its own message
+            return invalid_by(e)
         leaves = found.leaves(made[: found.count], tensors)
         for place, k in found.given:
             leaves[place]._record = ins[k]._record
@@ -550,7 +562,7 @@ class RecordedCalls:
                 return Refusal(str(e), held, later=str(e) in LATER)
             if made is None:
                 seeds.restore()
-                return Refusal("raises an error while it is traced", held, later=True)
+                return Refusal("raises an error while it is traced", held, later=True, pending=True)
             made.again = again
             return made
 
@@ -566,7 +578,8 @@ class RecordedCalls:
                 continue
             p = made.program
             swept = "".join([f", {s.kept} of {s.traced} in the sweep" for s in made.sweeps])
-            found.append(f"under a tape, compiled: {p.kept} of {p.traced} operations{swept}; {p.summary()}")
+            eager = f", eager for {made.failures} calls" if made.failures else ""
+            found.append(f"under a tape, compiled: {p.kept} of {p.traced} operations{swept}; {p.summary()}{eager}")
         return found
 
     def _traced(

@@ -25,7 +25,8 @@ from gtape.engine.worlds import NUMPY
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
-    "ABSORBED", "NO_NAN", "NO_WORDS", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Untraceable", "same_shape",
+    "ABSORBED", "NO_NAN", "NO_WORDS", "SAME_TRUTH", "Guard", "Node", "OtherLayout", "OtherOrder", "Raw", "Traced",
+    "Untraceable", "same_shape",
 ]  # fmt: skip
 
 
@@ -35,6 +36,14 @@ class Untraceable(Exception):
 
 class Guard(Exception):
     """A compiled program met a value by which the library decides otherwise than in the traced call."""
+
+
+class OtherOrder(Guard):
+    """The elements of an argument lie in memory in another order than in the traced call."""
+
+
+class OtherLayout(Guard):
+    """A variable has another shape than in the traced call."""
 
 
 NO_WORDS: dict[str, Any] = {}  # the keyword arguments of most nodes; nothing changes them
@@ -57,7 +66,7 @@ class Node:
     guards : bool
         Whether the operation computes nothing and may raise `Guard`.
     reads : (tuple, dict, list of Node) or None
-        The nodes among the arguments, after they are found, behind the `args` and `words` in which they were found. They
+        The nodes among the arguments, after they are found, with the `args` and `words` in which they were found. They
         hold only for these two objects, because rewrites give a node others; see `gtape.tapes.rewriting.reads_of`.
     place : int
         The index of the node in its program, after it is known; -1 for an input.

@@ -1,0 +1,181 @@
+"""Why compiled functions run eagerly: the reasons in warnings and summaries, and which calls give none."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.tapes import program
+from gtape.tapes.python_source import PythonSource
+
+MANY = 40  # calls after which a program that is seldom valid is noted
+
+
+def number(value: float) -> Any:
+    """A tensor whose value is a Python float."""
+    return tf.constant(value, tf.float64)
+
+
+@pytest.mark.parametrize("under", [False, True], ids=["alone", "under a tape"])
+@pytest.mark.parametrize(
+    ("f", "good", "bad"), [(lambda x: 1.0 / x, 2.0, 0.0), (tf.math.log, 2.0, 0.0), (tf.exp, 1.0, 1e3)]
+)
+def test_numbers_for_which_python_raises_errors_are_the_reason_and_the_program_stays(
+    f: Any, good: float, bad: float, under: bool, back_end: str
+) -> None:
+    compiled = tf.function(lambda x: f(x) * 3.0, jit_compile=True)
+
+    def call(x: Any) -> Any:
+        with tf.GradientTape() if under else contextlib.nullcontext() as tape:
+            if tape is not None:
+                tape.watch(x)
+            return compiled(x)
+
+    call(number(good))
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        for _ in range(MANY):
+            assert call(number(bad)).numpy() == (f(number(bad)) * 3.0).numpy()
+    assert all("Python's numbers" in str(w.message) for w in noted) and len(noted) <= 1
+    call(number(good))
+    assert "eager:" not in compiled.summary()
+
+
+def test_a_program_of_numbers_runs_again_after_many_calls_out_of_its_domain(back_end: str) -> None:
+    runs = []
+
+    def f(x: Any) -> Any:
+        runs.append(1)
+        return 1.0 / x
+
+    compiled = tf.function(f, jit_compile=True)
+    compiled(number(2.0))
+    with pytest.warns(RuntimeWarning, match="the arithmetic of Python's numbers raises errors for its values"):
+        for _ in range(MANY):
+            compiled(number(0.0))
+    before = len(runs)
+    assert compiled(number(4.0)).numpy() == 0.25
+    assert len(runs) == before
+
+
+@pytest.mark.parametrize("side", [6, 200])
+def test_many_orders_in_memory_are_the_reason_and_the_programs_stay(side: int, back_end: str) -> None:
+    runs = []
+
+    def f(x: Any) -> Any:
+        runs.append(1)
+        return tf.reduce_sum(tf.sin(x) * x + 1.0)
+
+    a = np.random.default_rng(0).normal(size=(side, side))
+    x = tf.constant(a)
+    orders = [x, tf.transpose(x), x[::-1], tf.constant(np.repeat(a, 2, axis=0))[::2], tf.broadcast_to(x[:1], x.shape)]
+    compiled = tf.function(f, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="its arguments lie in memory in many orders"):
+        for y in orders + [orders[-1]] * MANY:
+            assert compiled(y).numpy() == f(y).numpy()
+    assert "eager:" not in compiled.summary()
+    before = len(runs)
+    for y in orders[:4]:
+        compiled(y)
+    assert len(runs) == before
+
+
+def test_variables_that_change_their_shapes_are_the_reason(back_end: str) -> None:
+    v = tf.Variable([1.0], shape=[None])
+    compiled = tf.function(lambda x: tf.reduce_sum(v) * x, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="its variables change their shapes"):
+        for n in range(1, MANY):
+            v.assign(tf.ones([n]))
+            assert compiled(tf.constant(2.0)).numpy() == 2.0 * n
+
+
+def _descend(x: Any, n: Any) -> Any:
+    return x if n == 0 else _descend(x, n - 1)
+
+
+@pytest.mark.parametrize("under", [False, True], ids=["alone", "under a tape"])
+@pytest.mark.parametrize(
+    ("f", "good", "bad", "error"),
+    [
+        (lambda x, i: tf.gather_nd(x, i[:, tf.newaxis]), [0, 2], [3, 1], tf.errors.InvalidArgumentError),
+        (lambda x, i: tf.reshape(x, i), [3, 1], [5, 1], tf.errors.InvalidArgumentError),
+        (lambda x, i: x * _descend(x, -1 if int(i.shape[0]) == 1 else 0), [1, 1], [1], RecursionError),
+    ],
+)
+def test_errors_of_calls_are_no_reason(f: Any, good: Any, bad: Any, error: Any, under: bool) -> None:
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.constant([1.0, 2.0, 3.0])
+    with tf.GradientTape(persistent=True) if under else contextlib.nullcontext() as tape:
+        if tape is not None:
+            tape.watch(x)
+        for _ in range(5):
+            with pytest.raises(error):
+                compiled(x, tf.constant(bad))
+        for i in (good, bad, good):
+            with pytest.raises(error) if i is bad else contextlib.nullcontext():
+                compiled(x, tf.constant(i))
+    assert "eager:" not in compiled.summary() and "compiled" in compiled.summary()
+
+
+def test_an_error_of_the_traced_call_alone_is_a_reason_after_some_calls() -> None:
+    eager = type(tf.constant(0.0))
+    compiled = tf.function(lambda x: {eager: x * 2.0}[type(x)], jit_compile=True)  # a traced value has another type
+    with pytest.warns(RuntimeWarning, match="its traced call raises KeyError") as noted:
+        for _ in range(5):
+            assert compiled(tf.constant(2.0)).numpy() == 4.0
+    assert len(noted) == 1 and compiled.summary().startswith("eager")
+
+
+@pytest.mark.parametrize("under", [False, True], ids=["alone", "under a tape"])
+def test_a_program_that_gtape_cannot_write_ends_in_an_eager_call_and_asks_for_a_report(
+    under: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        def __init__(self, *given: Any, **words: Any) -> None:
+            raise KeyError("v3")
+
+    monkeypatch.setattr(program, "PythonSource", Broken)
+    monkeypatch.setattr(program.inner_loops, "machine", lambda: None)
+    compiled = tf.function(lambda x: tf.sin(x) * x, jit_compile=True)
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() if under else contextlib.nullcontext() as tape:
+        if tape is not None:
+            tape.watch(x)
+        with pytest.warns(RuntimeWarning, match=r"a fault of gtape \(KeyError: 'v3'\): please report it"):
+            made = compiled(x)
+    assert made.numpy().tolist() == (tf.sin(x) * x).numpy().tolist()
+    assert "eager" in compiled.summary()
+
+
+def test_a_program_that_raises_what_the_eager_call_does_not_raise_asks_for_a_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken(PythonSource):
+        def __init__(self, *given: Any, **words: Any) -> None:
+            super().__init__(*given, **words)
+            self.run = {}.__getitem__
+
+    monkeypatch.setattr(program, "PythonSource", Broken)
+    monkeypatch.setattr(program.inner_loops, "machine", lambda: None)
+    compiled = tf.function(lambda x: x + 1.0, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match=r"a fault of gtape \(KeyError: .*please report it"):
+        for k in range(MANY):
+            assert compiled(tf.constant(float(k))).numpy() == k + 1.0
+    assert compiled.summary().startswith("eager")
+
+
+def test_decisions_by_values_are_the_reason_under_a_tape_too(back_end: str) -> None:
+    compiled = tf.function(lambda x, i: x[i] * 2.0, jit_compile=True)
+    x = tf.range(100.0)
+    with pytest.warns(RuntimeWarning, match="under a tape, what it does depends on the values of tensors") as noted:
+        for i in range(MANY):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = compiled(x, tf.constant(i))
+            assert tape.gradient(y, x).numpy()[i] == 2.0
+    assert len(noted) == 1 and "under a tape, eager: what it does" in compiled.summary()
