@@ -567,13 +567,14 @@ class Tracer:
         Assignments by the library are noted only if the value is known to come from ops (`of_ops`), because other
         values depend on what no program reads.
         """
-        if (
-            self.later_calls
-            or (not of_ops and _assigned_by_library())
-            or variable._layout.dtype.kind == "O"
-            or t._layout.shape != variable._layout.shape
-        ):
-            self.refuse("assigns a variable")
+        if t._layout.shape != variable._layout.shape:
+            self.refuse("assigns a value of another shape to a variable")
+        if variable._layout.dtype.kind == "O":
+            self.refuse("assigns a variable of strings")
+        if self.later_calls:
+            self.refuse("assigns a variable after an optimizer changed variables")
+        if not of_ops and _assigned_by_library():
+            self.refuse("assigns a variable inside of a function of the library")
         if len(self.assigned) >= _MOST_ASSIGNED and variable._uid not in self.assigned:
             self.refuse(f"assigns more than {_MOST_ASSIGNED} variables")
         old = self.read(variable)._value

@@ -94,6 +94,14 @@ def test_variables_that_change_their_shapes_are_the_reason(back_end: str) -> Non
             assert compiled(tf.constant(2.0)).numpy() == 2.0 * n
 
 
+def test_an_assigned_value_of_another_shape_is_the_reason() -> None:
+    v = tf.Variable([1.0], shape=[None])
+    compiled = tf.function(lambda x: v.assign(tf.concat([v, x], 0)), jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="assigns a value of another shape to a variable"):
+        compiled(tf.constant([2.0]))
+    assert v.numpy().tolist() == [1.0, 2.0]
+
+
 def _descend(x: Any, n: Any) -> Any:
     return x if n == 0 else _descend(x, n - 1)
 
