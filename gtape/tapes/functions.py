@@ -370,13 +370,14 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
 
     With ``jit_compile=True`` the function is traced once for each kind of arguments: its Python code runs, together
     with the tapes inside of it, and gtape notes the calls of kernels. Later calls repeat these calls of kernels without
-    the Python code. The numbers stay the same to the last bit. Python's side effects happen only while the function is
-    traced. But at the end of each call variables are assigned and optimizers step. At the start of each call random
-    numbers are drawn, the same as in an eager call. A function runs eagerly, with one warning, if it makes variables,
-    changes parts of a variable, assigns more than 100 variables, reads a variable after an optimizer's step, shuffles,
-    draws whole numbers from a distribution, reads values into Python, or asks a tape from before the call. A call runs
-    eagerly, too, if an argument is a tensor that the function also reads as a global, inside a tape of the function.
-    The traced call raises the errors that the function itself raises.
+    the Python code. The numbers stay the same to the last bit; only the sign and the payload of a NaN may differ.
+    Python's side effects happen only while the function is traced. But at the end of each call variables are assigned
+    and optimizers step. At the start of each call random numbers are drawn, the same as in an eager call. A function
+    runs eagerly, with one warning, if it makes variables, changes parts of a variable, assigns more than 100 variables,
+    reads a variable after an optimizer's step, shuffles, draws whole numbers from a distribution, reads values into
+    Python, calls a custom gradient under a tape outside of the function, or asks a tape from before the call. A call
+    runs eagerly, too, if an argument is a tensor that the function also reads as a global, inside a tape of the
+    function. The traced call raises the errors that the function itself raises.
 
     A call under one tape is compiled, too, together with its part of the gradient. The function is traced again if a
     new combination of results gets cotangents. Under several tapes and in forward mode the function runs eagerly.

@@ -187,3 +187,22 @@ def test_decisions_by_values_are_the_reason_under_a_tape_too(back_end: str) -> N
                 y = compiled(x, tf.constant(i))
             assert tape.gradient(y, x).numpy()[i] == 2.0
     assert len(noted) == 1 and "under a tape, eager: what it does" in compiled.summary()
+
+
+@tf.custom_gradient
+def _tripled(x: Any) -> Any:
+    return x * 3.0, lambda g: g * 3.0
+
+
+@pytest.mark.parametrize(
+    "f", [_tripled, lambda x: tf.gather(x, [0, 1])], ids=["a custom gradient", "a sparse gradient"]
+)
+def test_custom_and_sparse_gradients_run_eagerly_under_a_tape_outside_of_the_function(f: Any) -> None:
+    compiled = tf.function(lambda x: f(x * 2.0), jit_compile=True)
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape, pytest.warns(RuntimeWarning, match="under a tape, it"):
+        tape.watch(x)
+        y = compiled(x)
+    assert np.all(tape.gradient(y, x).numpy() == y.numpy() / x.numpy())
+    compiled(x)
+    assert "\nunder a tape, eager" in compiled.summary()
