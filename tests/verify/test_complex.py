@@ -284,3 +284,23 @@ def test_the_rounding_of_an_enclosure_is_no_kink(seed: int) -> None:
 
     report = check(f, a, order=2)
     assert report.ok and "convention" not in {finding.verdict for finding in report.findings}
+
+
+# Kinks off in the imaginary part: (function, point, right claims, wrong claims).
+OFF_THE_REAL_AXIS: dict[str, tuple[Callable[[Any], Any], Any, list[Any], list[Any]]] = {
+    "hinge": (lambda z: tf.nn.relu(tf.math.imag(z)), 0j, [0j, 0.5j, 1j], [-0.5j, 0.5 - 0.5j, 2j]),
+    "abs of two": (tf.abs, np.array([0j, 3 + 4j]), [np.array([0.1j, 0.6 + 0.8j])], [np.array([0.1 + 0j, 0.6 - 0.8j])]),
+}
+
+
+@pytest.mark.parametrize("name", OFF_THE_REAL_AXIS)
+def test_claims_at_a_kink_are_compared_in_the_imaginary_part(name: str) -> None:
+    f, at, right, wrong = OFF_THE_REAL_AXIS[name]
+    assert all(judge(f, at, claim).ok for claim in right)
+    assert not any(judge(f, at, claim).ok for claim in wrong)
+
+
+def test_a_finding_about_an_imaginary_part_shows_its_interval_and_the_claim() -> None:
+    report = judge(lambda z: tf.nn.relu(tf.math.imag(z)), 0j, 2j)
+    assert report.findings[0].got == 2.0
+    assert "lie in [0, 1], but the claim is a number outside, in the imaginary part" in report.findings[0].reason

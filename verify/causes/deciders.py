@@ -43,10 +43,14 @@ class Deciders:
         With the exact values of all nodes.
     derivative : callable
         Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
+    split : sequence of bool
+        Which of these arrays are complex.
     """
 
-    def __init__(self, program: Program, oracle: Oracle, derivative: Callable[[Oracle], list[Any]]) -> None:
-        self.program, self.oracle, self.derivative = program, oracle, derivative
+    def __init__(
+        self, program: Program, oracle: Oracle, derivative: Callable[[Oracle], list[Any]], split: Sequence[bool]
+    ) -> None:
+        self.program, self.oracle, self.derivative, self.split = program, oracle, derivative, split
         self._here: list[Any] | None = None
         self._masks: dict[Any, list[Any]] = {}
 
@@ -65,7 +69,7 @@ class Deciders:
             try:
                 self._here = self._numbers(self.oracle)
             except _OPEN:
-                self._here = [None] * len(self.program.sources)
+                self._here = [None] * len(self.split)
         for key, found in list(reversed(named.items()))[:_MANY]:
             if key not in self._masks:
                 self._masks[key] = self._changed(key)
@@ -101,7 +105,7 @@ class Deciders:
         return sum(int(np.size(self.program.nodes[nodes[0]].output)) for nodes in self.program.sources if nodes)
 
     def _numbers(self, oracle: Oracle) -> list[Any]:
-        parts = in_parts(self.program, self.derivative(oracle))
+        parts = in_parts(self.split, self.derivative(oracle))
         return [None if a is None else np.asarray(to_float(objects(a))) for a in parts]
 
     def _on_branches(self, nodes: list[Node], way: dict[int, list[Any]], sign: int) -> Oracle:

@@ -38,8 +38,8 @@ from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 
 __all__ = [
-    "TOO_WIDE", "UNBOUNDED", "Interval", "Sides", "distance_from", "has_values", "in_parts", "is_complex_source",
-    "is_quick", "is_rounded", "joined", "with_limits",
+    "TOO_WIDE", "UNBOUNDED", "Interval", "Sides", "distance_from", "has_values", "in_parts", "is_quick",
+    "is_rounded", "joined", "of_complex_sources", "with_limits",
 ]  # fmt: skip
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
@@ -108,11 +108,26 @@ class Interval(NamedTuple):
             # The digits of an enclosure of 0, and of a number that shrinks with the steps, would be noise.
             return arb(0, limit.abs_upper()) if limit.contains(0) or limit.abs_upper() < _NOTHING else limit
 
+    def negative(self) -> Interval:
+        """The interval of the element's negative."""
+        return Interval(-self.high, -self.low, self.agree)
+
     def __str__(self) -> str:
         return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
 
 
 _Place = tuple[int, tuple[int, ...]]  # a source, and one of its elements
+_Named = tuple[Any, dict[int, Any]]  # the name of a direction in all rows, and its moves
+
+
+class _Cone(NamedTuple):
+    """A direction, and by how much the moves of one element and of the others shrink, so that a cone narrows."""
+
+    name: Any
+    moves: dict[int, Any]
+    element: _Place
+    own: arb
+    rest: arb
 
 
 class _Blurred(Exception):
@@ -145,6 +160,9 @@ class Sides:
         derivative.
     order : int, optional
         The order of the derivative. Points of one piece then share one evaluation.
+    way : list of object arrays, optional
+        The direction of each source along which the numbers are the derivatives of the outputs. By default, the numbers
+        are derivatives by the elements of the sources.
     """
 
     def __init__(
@@ -157,10 +175,12 @@ class Sides:
         row: list[Any] | None = None,
         in_floats: Callable[[dict[int, Any]], list[Any] | None] | None = None,
         order: int = 0,
+        way: list[Any] | None = None,
     ) -> None:
-        self.in_floats = in_floats
+        self.in_floats, self.way = in_floats, way
         self.program, self.oracle, self.derivative = program, oracle, derivative
-        self.along = None if any(is_complex_source(program, s) for s in range(len(program.sources))) else along
+        self.split = of_complex_sources(program) if way is None else of_complex_outputs(program)
+        self.along = None if any(self.split) else along
         self.row, self.order = row, order
         self.pieces: Pieces | None = None
         self.missed = 0  # the number of points since one lay in a piece known before
@@ -287,13 +307,19 @@ class Sides:
                     del out[index]
 
     def _apart(self, place: _Place, rest: Callable[[tuple[int, ...]], Any], own: int = 1) -> dict[int, Any]:
-        """A direction in which one element moves by `own` times its size, and the others as `rest` says."""
+        """A direction in which one element moves by `own` times its size, and the others as `rest` says.
+
+        For numbers along a way, this is the way times `own`, with the elements that the way leaves as `rest` says.
+        """
         moves: dict[int, Any] = {}
         for s, nodes in enumerate(self.program.sources):
             if not nodes:
                 continue
             moved = objects(rest(self.program.nodes[nodes[0]].shape)).copy()
-            if s == place[0] and is_complex_source(self.program, s):
+            if self.way is not None:
+                way = objects(np.broadcast_to(objects(self.way[s]), moved.shape))
+                moved = objects(np.where(np.equal(way, 0).astype(bool), moved, objects(way * own)))
+            elif s == place[0] and self.split[s]:
                 moved[place[1][:-1]] = acb(0, own) if place[1][-1] else acb(own)
             elif s == place[0]:
                 moved[place[1]] = own
@@ -414,7 +440,7 @@ class Sides:
         beyond = objects(arb(2) ** _BEYOND)
         numbers = [
             None if shape is None
-            else np.broadcast_to(beyond, (*shape, 2) if is_complex_source(self.program, s) else shape)
+            else np.broadcast_to(beyond, (*shape, 2) if self.split[s] else shape)
             for s, shape in enumerate(shapes)
         ]  # fmt: skip
         self.anywhere = self.deep = True
@@ -432,7 +458,7 @@ class Sides:
             for index, interval in out.items():
                 limits[index] = interval.limit()
             made.append(limits)
-        return joined(self.program, made)
+        return joined(self.split, made)
 
     def moved(self, limits: list[Any], count: int) -> list[Any]:
         """How far the derivative moves if all sources move by half a unit of their dtypes, at random.
@@ -493,14 +519,14 @@ class Sides:
                 env = self.shared.get(("around", k), partial(self._beside, moves, step))
                 if env is None:
                     return None
-                found.append(in_parts(self.program, self._derived(env, self.derivative)))
+                found.append(in_parts(self.split, self._derived(env, self.derivative)))
             made: list[Any] = []
             for arrays in zip(*found, strict=True):
                 limits = None if arrays[0] is None else _limits_of(arrays)
                 if limits is None and arrays[0] is not None:
                     return None
                 made.append(limits)
-            return joined(self.program, made)
+            return joined(self.split, made)
         return None
 
     def holds(self, test: Callable[[Oracle], bool], node: Node | None = None, *, pairs: int = _PAIRS) -> bool:
@@ -609,8 +635,8 @@ class Sides:
             number, near_and_nearer = objects(numbers[s])[index], points
             if budget > 0:
                 budget -= 1
-                (name, axis), only = self._axis(s, index), self._of([place], numbers)
-                own, ways = list(points[0]), [(name, axis), *self._joint(place)]
+                only = self._of([place], numbers)
+                own, (ways, cones) = list(points[0]), self._ways(place)
                 for made in itertools.chain(
                     *(self._at(way, _STEPS[0], only, number=which, of=place) for which, way in ways)
                 ):
@@ -638,7 +664,7 @@ class Sides:
                     return None
                 first, second = opened
             if not self._approaches(number, first, second):
-                if near_and_nearer is not points and self._narrows(place, number, second, ways[:1] + ways[3:], only):
+                if near_and_nearer is not points and self._narrows(place, number, second, cones, only):
                     continue
                 width = second[1] - second[0]
                 agree = not width > 0 or (width.is_finite() and _shrinks(first[1] - first[0], width))
@@ -703,7 +729,7 @@ class Sides:
         program = self.program
         if self.joint is None or self.along is not None or program.size > _FEW:
             return None
-        if any(e is not None and is_complex_source(program, s) for s, e in enumerate(numbers)):
+        if any(e is not None and self.split[s] for s, e in enumerate(numbers)):
             return None
 
         def probe(moves: list[Any], part: float) -> list[list[Any]]:
@@ -748,16 +774,18 @@ class Sides:
         usual = {place: self._varied(place, numbers, points) for place in every}
         varied = {place: middle for place, middle in usual.items() if middle is not None}
         own = {place: list(points[0]) for place in left}
+        elements = every if self.way is None else self._elements
         for k in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if varied else 0):
             # Each third one goes along the axis of another element, because some pieces are narrow cones around one.
-            along = every[k // 3 % len(every)] if k % 3 == 2 else None
+            along = elements[k // 3 % len(elements)] if k % 3 == 2 else None
             name = "search", k, along
             moves = self.shared.get(name, partial(self._drawn, None if along is None else [along]))
             made = list(self._at(moves, _STEPS[0], derivative, number=name, of="all"))
             for place in list(left):
                 s, index = place
                 own[place] += made
-                if k < _EXCHANGES and found[s][index].agree and self._is_off(place, numbers, own[place]):
+                exchanges = k < _EXCHANGES and self.way is None and found[s][index].agree
+                if exchanges and self._is_off(place, numbers, own[place]):
                     only = self._of([place], numbers)
                     for d in made:
                         exchanged = self._exchanged(moves, place, _rarest(d, varied))
@@ -766,7 +794,9 @@ class Sides:
                 if not inside and along is not None:
                     number, only = objects(numbers[s])[index], self._of([place], numbers)
                     hull = self._hull(own[place], s, index, number)
-                    inside = hull is not None and self._narrows(place, number, hull, [(name, moves)], only, along)
+                    inside = hull is not None and self._narrows(
+                        place, number, hull, [_Cone(name, moves, along, arb(1), _NARROWER)], only
+                    )
                 if inside:
                     del found[s][index]
                     left.remove(place)
@@ -787,9 +817,8 @@ class Sides:
         place: _Place,
         number: Any,
         hull: tuple[arb, arb],
-        ways: list[tuple[Any, dict[int, Any]]],
+        cones: list[_Cone],
         only: Callable[[Oracle], list[Any]],
-        along: _Place | None = None,
     ) -> bool:
         """Whether the distance of a number from the derivatives in a cone converges to 0 as the cone narrows.
 
@@ -801,19 +830,16 @@ class Sides:
         ----------
         hull : (arb, arb)
             Of the derivatives at known points.
-        ways : list
-            The names and the moves of a direction near to the axis of an element, and of directions near to the plane
-            in which this element stays.
-        along : place, optional
-            This element; `place` by default.
+        cones : list
+            Around the axis of an element, and around the plane in which this element stays.
         """
         gap = distance_from(number, hull)
         if not gap <= _CLOSE * (hull[1] - hull[0]):
             return False
-        for k, (name, moves) in enumerate(ways):
-            narrow = self._scaled(moves, along or place, *((_NARROWER, arb(1)) if k else (arb(1), _NARROWER)))
+        for name, moves, element, by_own, by_rest in cones:
+            narrow = self._scaled(moves, element, by_own, by_rest)
             # Pieces tell derivatives apart only by 50 bits of those of single ops.
-            made = self._at(narrow, _STEPS[1], only, number=None if name is None else ("narrower", name))
+            made = self._at(narrow, _STEPS[1], only, number=None if name is None else ("narrower", name, element))
             inner = self._hull(list(made), *place, number)
             if inner is not None and _shrinks(gap, distance_from(number, inner)):
                 return True
@@ -821,10 +847,9 @@ class Sides:
 
     def _scaled(self, moves: dict[int, Any], place: _Place, own: arb, rest: arb) -> dict[int, Any]:
         """A direction in which one element has `own` times its move, and the others `rest` times theirs."""
-        index = place[1][:-1] if is_complex_source(self.program, place[0]) else place[1]
         made = {i: np.array(objects(objects(u) * rest)) for i, u in moves.items()}
         for i in self.program.sources[place[0]]:
-            made[i][index] = objects(moves[i])[index] * own
+            _put(made[i], place[1], _taken(objects(moves[i]), place[1]) * own)
         return {i: objects(u) for i, u in made.items()}
 
     def _exchanged(self, moves: dict[int, Any], one: _Place, other: _Place) -> dict[int, Any]:
@@ -833,8 +858,9 @@ class Sides:
         sources = self.program.sources
         for i in sources[one[0]]:
             for j in sources[other[0]] if one[0] != other[0] else [i]:
-                a, b = made[i][one[1]], made[j][other[1]]
-                made[i][one[1]], made[j][other[1]] = b, a
+                a, b = _taken(made[i], one[1]), _taken(made[j], other[1])
+                _put(made[i], one[1], b)
+                _put(made[j], other[1], a)
         return made
 
     def _is_off(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
@@ -871,7 +897,11 @@ class Sides:
         return not _diverges(first, second) and self._approaches(number, first, second)
 
     def _some_of(self, places: list[_Place]) -> list[_Place]:
-        """An eighth of some elements, drawn at random, so that most of them move without their neighbours."""
+        """An eighth of some elements, drawn at random, so that most of them move without their neighbours.
+
+        For numbers along a way these are elements of the sources.
+        """
+        places = places if self.way is None else self._elements
         return [place for place in places if self.rng.random() < _SHARE] or places[:1]
 
     @staticmethod
@@ -879,17 +909,48 @@ class Sides:
         """Whether the distance of a number from the derivatives beside the point converges to 0 with the step."""
         return _shrinks(distance_from(number, first), distance_from(number, second))
 
-    def _axis(self, s: int, index: tuple[int, ...]) -> tuple[Any, dict[int, Any]]:
-        """The name and the moves of a direction along one element, as `_named`."""
-        return self._named(("axis", s, index), lambda: self._drawn([(s, index)]))
+    def _ways(self, place: _Place) -> tuple[list[_Named], list[_Cone]]:
+        """The directions of its own that a number needs, and the cones that they narrow to: those of its element.
 
-    def _named(self, name: Any, draw: Callable[[], dict[int, Any]]) -> tuple[Any, dict[int, Any]]:
+        A number along a way is a sum over all elements of the sources, so it gets those of each, and the way itself.
+        """
+        if self.way is None:
+            return self._ways_of(place)
+        ways, cones = [self._named("way", lambda: self._drawn([]))], list[_Cone]()
+        for element in self._elements[:_AXES]:
+            more, narrow = self._ways_of(element)
+            ways += more
+            cones += narrow
+        return ways, cones
+
+    def _ways_of(self, element: _Place) -> tuple[list[_Named], list[_Cone]]:
+        """As `_ways`, of one element of a source: its axis, and directions of all elements.
+
+        The cones narrow around the axis, and around the plane in which the element stays.
+        """
+        axis, joint = self._named(("axis", *element), lambda: self._drawn([element])), list(self._joint(element))
+        around = [_Cone(*axis, element, arb(1), _NARROWER)]
+        return [axis, *joint], around + [_Cone(*way, element, _NARROWER, arb(1)) for way in joint[2:]]
+
+    @cached_property
+    def _elements(self) -> list[_Place]:
+        """The elements of all sources; for a complex source the real and the imaginary part of each."""
+        complexes = of_complex_sources(self.program)
+        return [
+            (s, index)
+            for s, nodes in enumerate(self.program.sources)
+            if nodes
+            for shape in (self.program.nodes[nodes[0]].shape,)
+            for index in np.ndindex(*((*shape, 2) if complexes[s] else shape))
+        ]
+
+    def _named(self, name: Any, draw: Callable[[], dict[int, Any]]) -> _Named:
         """The name and the moves of a direction that all rows share; without a name if there is no room to keep it."""
         if self._has_room(name, sum([np.size(self.here[i]) for nodes in self.program.sources for i in nodes])):
             return name, self.shared.get(name, draw)
         return None, draw()
 
-    def _joint(self, place: _Place) -> Iterator[tuple[Any, dict[int, Any]]]:
+    def _joint(self, place: _Place) -> Iterator[_Named]:
         """The names and the moves of directions of all elements in which one element has a part of its own: less or
         more than the others, which all move the same way, or none among random ones. None for large programs.
 
@@ -905,7 +966,7 @@ class Sides:
         """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
         along = self.along
         if along is None or (self.swept and len(places) > _TOGETHER):
-            return lambda oracle: in_parts(self.program, self.derivative(oracle))
+            return lambda oracle: in_parts(self.split, self.derivative(oracle))
         if len(places) > _ONE_BY_ONE:
             raise TooDeep(f"{len(places)} elements are not evaluated one by one")
 
@@ -1009,7 +1070,7 @@ class Sides:
         Parameters
         ----------
         along : list of places, optional
-            The elements along which the direction goes almost.
+            The elements along which the direction goes almost; without elements the way of the numbers.
         own : (place, float, bool), optional
             An element with a part of its own, its share of the move, and whether all other elements move the same way.
         """
@@ -1031,6 +1092,8 @@ class Sides:
                         u = objects(u).copy()
                         u[index] = arb(1) if len(along or ()) == 1 else u[index] * arb(2) ** 200
                     u = u if parts == shape else _JOIN(u[..., 0], u[..., 1])
+                    if along == [] and self.way is not None:
+                        u = objects(u + objects(self.way[s]))
                     drawn[shape] = objects(u * scale_of(self.here[i]))
                 moves[i] = drawn[shape]
         return moves
@@ -1293,6 +1356,22 @@ class Sides:
             return derivative(again)
 
 
+def _taken(a: Any, index: tuple[int, ...]) -> Any:
+    """An element; a longer index tells the part of a complex one."""
+    if len(index) == np.ndim(a):
+        return a[index]
+    return a[index[:-1]].imag if index[-1] else a[index[:-1]].real
+
+
+def _put(a: Any, index: tuple[int, ...], value: Any) -> None:
+    """Set an element; a longer index tells the part of a complex one."""
+    if len(index) == np.ndim(a):
+        a[index] = value
+    else:
+        e = a[index[:-1]]
+        a[index[:-1]] = acb(e.real, value) if index[-1] else acb(value, e.imag)
+
+
 def _rarest(derivative: list[Any], usual: dict[_Place, Any]) -> _Place:
     """The element whose derivative is farthest from its usual one."""
     apart = {(s, index): abs(arb(objects(derivative[s])[index]) - middle) for (s, index), middle in usual.items()}
@@ -1417,30 +1496,36 @@ def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
     exact : list of object arrays of enclosures, or None
         The derivative by the conventions of the ops.
     """
-    made = in_parts(sides.program, exact)
+    made = in_parts(sides.split, exact)
     for s, out in enumerate(sides.limits(made) or ()):
         smooth = {index: interval for index, interval in out.items() if interval.agree}
         if smooth:
             made[s] = objects(made[s]).copy()
         for index, interval in smooth.items():
             made[s][index] = interval.limit()
-    return joined(sides.program, made)
+    return joined(sides.split, made)
 
 
-def is_complex_source(program: Program, s: int) -> bool:
-    return bool(program.sources[s]) and is_complex(program.nodes[program.sources[s][0]].output)
+def of_complex_sources(program: Program) -> list[bool]:
+    """For the derivative by each source, whether it is complex."""
+    return [bool(nodes) and is_complex(program.nodes[nodes[0]].output) for nodes in program.sources]
 
 
-def in_parts(program: Program, arrays: list[Any]) -> list[Any]:
-    """Derivatives with the real and the imaginary parts by a complex source along a new last axis."""
-    return [a if a is None or not is_complex_source(program, s) else _parts(objects(a)) for s, a in enumerate(arrays)]
+def of_complex_outputs(program: Program) -> list[bool]:
+    """For the tangent of each output, whether it is complex."""
+    return [is_complex(program.nodes[i].output) for i in program.outputs]
 
 
-def joined(program: Program, arrays: list[Any]) -> list[Any]:
+def in_parts(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
+    """Derivatives with the parts of complex arrays, real and imaginary, along a new last axis; `split` tells which."""
+    return [_parts(objects(a)) if is_split and a is not None else a for is_split, a in zip(split, arrays, strict=True)]
+
+
+def joined(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
     """The inverse of `in_parts`."""
     return [
-        a if a is None or not is_complex_source(program, s) else objects(_JOIN(a[..., 0], a[..., 1]))
-        for s, a in enumerate(arrays)
+        objects(_JOIN(a[..., 0], a[..., 1])) if is_split and a is not None else a
+        for is_split, a in zip(split, arrays, strict=True)
     ]
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from flint import arb
 
 from gtape.symbolic.balls import digits, objects, to_float
-from gtape.symbolic.program import Program
 from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.joint import Across
 from gtape.verify.causes.sides import (
@@ -22,7 +21,6 @@ from gtape.verify.causes.sides import (
     Sides,
     distance_from,
     in_parts,
-    is_complex_source,
     is_rounded,
     joined,
 )
@@ -78,11 +76,11 @@ def as_a_whole(
     got : list
         With a large number in place of each claim at a kink that is infinite or NaN, as in `exact`.
     """
-    parts, numbers = in_parts(sides.program, exact), floats_in_parts(sides.program, got)
-    if any(is_complex_source(sides.program, s) for s in range(len(got))):
+    parts, numbers = in_parts(sides.split, exact), floats_in_parts(sides.split, got)
+    if any(sides.split):
         rounding = None
     findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed, rounding, deciders)
-    return findings, joined(sides.program, parts), _floats_joined(sides.program, numbers)
+    return findings, joined(sides.split, parts), _floats_joined(sides.split, numbers)
 
 
 def _as_a_whole(
@@ -110,7 +108,7 @@ def _as_a_whole(
             who = next((f for f in [*findings, *guards] if f.op is not None), None)
             found = Finding(
                 "domain", order=order, op=None if who is None else who.op, line=None if who is None else who.line,
-                element=(s, index[:-1] if is_complex_source(sides.program, s) else index), got=number,
+                element=(s, index[:-1] if sides.split[s] else index), got=number,
                 reason=f"{UNBOUNDED}, so there is no finite derivative here",
             )  # fmt: skip
             return [found, *findings], exact, got
@@ -134,6 +132,10 @@ def _as_a_whole(
         outside = _beyond_roundings(outside, got, rounding() or [None] * len(got))
     for s, out in enumerate(outside):
         for index, interval in out.items():
+            number = None if got[s] is None else np.asarray(got[s])[index].item()
+            far = np.inf if number is None or not np.isfinite(number) else float(distance_from(number, interval[:2]))
+            if sides.split[s] and index[-1]:  # the parts are those of conjugates
+                number, interval = None if number is None else -number, interval.negative()
             by = (None if deciders is None else deciders.of(known, s, index)) or who
             gives = "the claim is" if claimed else f"the convention of {by.op} at its kink gives"
             if interval.agree:
@@ -142,19 +144,17 @@ def _as_a_whole(
             else:
                 reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {gives} "
                 reason += "a number outside"
-            number = None if got[s] is None else np.asarray(got[s])[index].item()
             truth = digits(interval.low) if interval.agree else None
             told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
             told["cause"] = "derivative" if interval.agree else "interval"
-            if is_complex_source(sides.program, s):
+            if sides.split[s]:
                 reason += ", in the imaginary part" if index[-1] else ", in the real part"
                 told["element"] = s, index[:-1]
             found = Finding("convention", order=order, op=by.op, line=by.line, reason=reason, **told)
-            far = np.inf if number is None or not np.isfinite(number) else float(distance_from(number, interval[:2]))
             wrong.append((-far, found))
             if number is not None and not np.isfinite(number):
                 got = [g if k != s else np.array(g) for k, g in enumerate(got)]
-                got[s][index] = _far(number)
+                got[s][index] = _far(got[s][index])
     if sides.across is not None:
         wrong.append((0.0, along_directions(sides.across, who, got, order)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
@@ -171,7 +171,7 @@ def lie_between_sides(sides: Sides, got: list[Any], rounding: Callable[[], list[
     rounding : callable, optional
         As for `as_a_whole`.
     """
-    numbers = floats_in_parts(sides.program, got)
+    numbers = floats_in_parts(sides.split, got)
     outside = sides.limits([None if g is None else objects(BALLS.lift(g)) for g in numbers])
     if outside is not None and rounding is not None and any(outside):
         outside = _beyond_roundings(outside, numbers, rounding() or [None] * len(numbers))
@@ -269,17 +269,17 @@ def _far(claims: Any) -> Any:
     return np.nan_to_num(claims, nan=large, posinf=large, neginf=-large)
 
 
-def floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
+def floats_in_parts(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
     """As `in_parts`, for numbers that TensorFlow's convention conjugates."""
     return [
-        a if a is None or not is_complex_source(program, s) else np.stack([np.real(a), -np.imag(a)], axis=-1)
-        for s, a in enumerate(arrays)
+        np.stack([np.real(a), -np.imag(a)], axis=-1) if is_split and a is not None else a
+        for is_split, a in zip(split, arrays, strict=True)
     ]
 
 
-def _floats_joined(program: Program, arrays: list[Any]) -> list[Any]:
+def _floats_joined(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
     """The inverse of `floats_in_parts`."""
     return [
-        a if a is None or not is_complex_source(program, s) else a[..., 0] - 1j * a[..., 1]
-        for s, a in enumerate(arrays)
+        a[..., 0] - 1j * a[..., 1] if is_split and a is not None else a
+        for is_split, a in zip(split, arrays, strict=True)
     ]

@@ -140,6 +140,10 @@ class Judgement(Causes):
         """As `beside`, in floats at a moved point, with new decisions; None for derivatives without this."""
         return None
 
+    def way(self) -> list[Any] | None:
+        """The direction of each source along which the numbers are derivatives; None for those by each source."""
+        return None
+
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         """The possible reasons for numbers beyond their bounds: the cause, its nodes, and the worst element."""
         raise NotImplementedError
@@ -327,7 +331,7 @@ class Judgement(Causes):
         if self.program.size * rows > (_FEW if is_quick(self.program) else _FEW_SLOW):
             return
         certified = _CertifiedBeside(self)
-        sides = Sides(self.program, self.oracle, certified, self._beside_along(), self.shared)
+        sides = Sides(self.program, self.oracle, certified, self._beside_along(), self.shared, way=self.way())
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
         if limits is None:
             if not (sides.open or sides.unbounded or sides.jumps):
@@ -630,7 +634,7 @@ class Judgement(Causes):
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(
                 sides, near, got, met, order, guards=guards, claimed=self.claimed, rounding=lambda: self.bounds(RUNS),
-                deciders=Deciders(program, oracle, self.beside),
+                deciders=Deciders(program, oracle, self.beside, sides.split),
             )  # fmt: skip
             exact = near if self.claimed or not oracle.broken else exact
             excused = [] if sides.compared else excused
@@ -667,8 +671,9 @@ class Judgement(Causes):
         """The derivatives at points next to the recorded one."""
         along = self._beside_along()
         return Sides(
-            self.program, self.oracle, self.beside, along, self.shared, self.row, self.floats_beside, self.order
-        )
+            self.program, self.oracle, self.beside, along, self.shared, self.row, self.floats_beside, self.order,
+            self.way(),
+        )  # fmt: skip
 
     def all_meet_kinks(self, oracle: Oracle, customs: list[Node]) -> bool:
         """Whether there are custom gradients, and each has an op at a kink, or a decision at a tie, in its body."""

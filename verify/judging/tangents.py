@@ -54,6 +54,9 @@ class Tangent(Judgement):
         pairs = zip(self.program.sources, self.tangents, strict=True)
         return {i: [objects(BALLS.lift(t))] for nodes, t in pairs for i in nodes}
 
+    def way(self) -> list[Any] | None:
+        return [objects(BALLS.lift(t)) for t in self.tangents]
+
     def jets(self, oracle: Oracle) -> dict[int, Any]:
         return oracle.jets(1, self.directions(), self.only, None, (self.program.session,))
 
