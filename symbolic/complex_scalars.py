@@ -12,7 +12,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import has_complex, mapped, sided
 from gtape.symbolic.jets import ZERO, Jet
 
-__all__ = ["conjugate", "imag", "is_complex", "is_complex_expression", "joined", "over", "real", "widened"]
+__all__ = ["conjugate", "imag", "is_complex", "is_complex_expression", "joined", "over", "real", "real_part", "widened"]
 
 
 def is_complex(x: Any) -> bool:
@@ -50,6 +50,11 @@ def imag(x: Any) -> Any:
 def conjugate(x: Any) -> Any:
     """The complex conjugate."""
     return x.conjugate() if isinstance(x, acb) else sp.conjugate(x) if isinstance(x, sp.Basic) else x
+
+
+def real_part(x: Any) -> Any:
+    """As `real`, for jets component by component."""
+    return _map(real, x)
 
 
 def joined(a: Any, b: Any) -> Any:

@@ -304,3 +304,38 @@ def test_a_finding_about_an_imaginary_part_shows_its_interval_and_the_claim() ->
     report = judge(lambda z: tf.nn.relu(tf.math.imag(z)), 0j, 2j)
     assert report.findings[0].got == 2.0
     assert "lie in [0, 1], but the claim is a number outside, in the imaginary part" in report.findings[0].reason
+
+
+# Smooth through a kink at 0, with a second derivative other than 0.
+SMOOTH_AT_ZERO: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "abs squared": (lambda z: tf.abs(z) ** 2, 0j),
+    "norm squared": (lambda z: tf.norm(z) ** 2, np.zeros(2, np.complex128)),
+    "squared hinges of the imaginary part": (
+        lambda z: tf.nn.relu(tf.math.imag(z)) ** 2 + tf.nn.relu(-tf.math.imag(z)) ** 2, 0j,
+    ),
+    "abs squared of a real number as a complex result": (lambda x: tf.cast(tf.abs(x) ** 2, tf.complex128) * (1.5 + 1j), 0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMOOTH_AT_ZERO)
+def test_a_second_derivative_that_the_whole_function_has_is_demanded_of_complex_numbers(name: str) -> None:
+    report = check(*SMOOTH_AT_ZERO[name], order=2)
+    assert (report.ok, report.verdict) == (False, "convention"), report
+
+
+@pytest.mark.parametrize("f", [lambda z: tf.abs(z) ** 3, lambda z: z * tf.cast(tf.abs(z), tf.complex128)])
+def test_a_second_derivative_at_a_complex_kink_passes_where_it_is_a_limit(f: Callable[[Any], Any]) -> None:
+    report = check(f, 0j, order=2)
+    assert (report.ok, report.verdict) == (True, "convention"), report
+
+
+@pytest.mark.parametrize("along", [1.0 + 0j, 1j, 2.0 - 1.0j])
+def test_forward_over_reverse_demands_the_second_derivative_of_abs_squared(along: complex) -> None:
+    z = tf.constant(0j)
+    with pytest.raises(tf.VerificationError, match="all one-sided derivatives agree"), tf.verifying("strict"):
+        with tf.autodiff.ForwardAccumulator(z, tf.constant(along)) as accumulator:
+            with tf.GradientTape() as tape:
+                tape.watch(z)
+                y = tf.abs(z) ** 2
+            g = tape.gradient(y, z)
+        accumulator.jvp(g)

@@ -1345,7 +1345,8 @@ class Sides:
     def _mixed(self, oracle: Oracle, i: int) -> Any:
         """Random weights of the elements of an output, as enclosures; 0 for elements that the row does not read."""
         output = self.program.nodes[i].output
-        weights = directions(np.shape(output), np.random.default_rng(47), like=output)
+        rng, like = np.random.default_rng(47), BALLS.lift(output)
+        weights = directions(np.shape(output), rng, complex=is_complex(output), like=like)
         return objects(np.where(oracle.cotangent(i) != 0, weights, 0) + zeros(np.shape(output)))
 
     def _derived(self, env: dict[int, Any], derivative: Callable[[Oracle], list[Any]]) -> list[Any]:

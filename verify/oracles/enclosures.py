@@ -125,10 +125,7 @@ def _are_few_ordinary(x: Any) -> bool:
     """Whether `x` has few numbers, all of band 0 by their magnitudes alone. `bands` takes several times as long."""
     if np.size(x) > _FEW:
         return False
-    try:
-        sizes = [abs(float(e)) for e in objects(x).ravel().tolist()]
-    except TypeError:  # a complex ball has no float
-        return False
+    sizes = [float(abs(e)) for e in objects(x).ravel().tolist()]
     return all([_ORDINARY[0] < size < _ORDINARY[1] for size in sizes])  # noqa: C419 - a list is quicker
 
 

@@ -19,6 +19,7 @@ from flint import acb, arb
 
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, assumed, finite_ball, objects
+from gtape.symbolic.complex_scalars import real_part
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.backward import backward, by_rule
@@ -30,6 +31,7 @@ from gtape.verify.oracles.enclosures import (
     is_floating,
     jet_world,
     magnitude,
+    turned,
     zeros,
 )
 from gtape.verify.oracles.forward import Pushing, forward
@@ -556,8 +558,9 @@ class Oracle(Replay):
         mark, k = node.mark, len(sessions)
         assert mark is not None
         targets = sum(int(np.prod(self.program.nodes[t].shape)) for t in mark.targets)
-        if is_complex(node.output):
-            raise TooDeep("an inner gradient by complex numbers is not evaluated element by element")
+        turns = is_complex(node.output) and mark.form != "jvp"
+        if turns and mark.form != "gradient":
+            raise TooDeep("a Jacobian by complex numbers is not evaluated element by element")
         if k >= MOST_NESTED:
             raise TooDeep(nested_too_deep(k))
         program, tapes, inner_marks = self.program, (*sessions, mark.session), (*around, mark)
@@ -575,7 +578,7 @@ class Oracle(Replay):
             return [slope_along(deep[t], k) for t in mark.targets], [below(deep[c], k) for c in mark.cotangents]
 
         size = math.prod(node.shape) if summed is None else 1
-        if mark.form == "gradient" and size > SWEPT:
+        if mark.form == "gradient" and size > SWEPT and not turns:
             found = self._swept(node, slopes, tangents, limit, sessions, around, known)
             if found is not None:
                 return found
@@ -595,17 +598,24 @@ class Oracle(Replay):
         if summed is not None:
             out[...] = arb(0)
             places = [index for index in places if summed[index] != 0][:1]
+
+        def along(way: Any) -> tuple[list[Any], list[Any]]:
+            return slopes(dict.fromkeys(mark.sources[mark.which], way))
+
         for index in places:
+            if summed is not None:
+                out[index] = _slope_of_real(*along(turned(summed))) * (1 / summed[index])
+                continue
             u = zeros(shape)
-            u[index] = 1
-            made, cotangents = slopes(dict.fromkeys(mark.sources[mark.which], u if summed is None else summed))
+            u[index] = arb(1)
             if mark.form == "jacobian":
-                out[(..., *index)] = made[0]
+                out[(..., *index)] = along(u)[0][0]
             elif mark.form == "batch_jacobian":  # the sum over the target's rows
-                out[(index[0], *[slice(None)] * (rank - 1), *index[1:])] = made[0].sum(axis=0)
+                out[(index[0], *[slice(None)] * (rank - 1), *index[1:])] = along(u)[0][0].sum(axis=0)
             else:
-                total = _weighted(made, cotangents)
-                out[index] = total if summed is None else total * (1 / summed[index])
+                out[index] = _slope_of_real(*along(u))
+                if turns:  # the conjugate of the transpose: the slope along i is the imaginary part
+                    out[index] = out[index] + _slope_of_real(*along(objects(u * acb(0, 1)))) * acb(0, 1)
         return out
 
     def _swept(
@@ -862,6 +872,11 @@ def _weighted(values: list[Any], weights: list[Any]) -> Any:
         w = objects(np.broadcast_to(w, np.shape(v)))
         total = sum(map(operator.mul, w.ravel().tolist(), objects(v).ravel().tolist()), total)
     return total
+
+
+def _slope_of_real(values: list[Any], weights: list[Any]) -> Any:
+    """The real part of the sum of all products, because a cotangent describes the change of a real loss."""
+    return real_part(_weighted(values, weights))
 
 
 def _confirms(sum_: arb, along: arb, size: arb) -> bool:
