@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import sympy as sp
-from flint import arb, arb_poly, arb_series, ctx
+from flint import acb, arb, arb_poly, arb_series, ctx
 
 from gtape.symbolic.balls import integer_power
 from gtape.symbolic.enclosed import Enclosed
@@ -126,12 +126,24 @@ class NormalDistribution(Enclosed):
         return far_erfc(x**2 / 2) / 2 if x < -1000 else (-x / arb(2).sqrt()).erfc() / 2
 
 
+def _power_at_zero(y: acb, n: int, m: int) -> acb:
+    """The value of `PowerAtZero` for a complex exponent."""
+    if y.real > n:
+        return acb(0)
+    if m == 0 and y.imag == 0:
+        for k in range(n + 1):
+            if y.real == k:
+                return acb(math.factorial(n) if k == n else 0)
+    return acb("nan", "nan")
+
+
 class PowerAtZero(Enclosed):
     """``PowerAtZero(x, y, n, m)``: the limit of the derivative (d/dx)**n (d/dy)**m of x**y for x -> 0 from above.
 
     The derivative is x**(y - n) times a polynomial in log(x) of degree m, which a positive exponent outweighs. For a
     negative exponent the derivative is infinite, with the sign of (-1)**m y (y - 1) ... (y - n + 1). There is no value
-    for integers y, where the polynomial may vanish, nor for y < 0.
+    for integers y, where the polynomial may vanish, nor for y < 0. A complex exponent with a real part above n
+    outweighs logarithms, too. Without logarithms (m = 0), whole complex exponents up to n have values.
     """
 
     nargs = 4
@@ -149,7 +161,10 @@ class PowerAtZero(Enclosed):
 
     @staticmethod
     def ball(x: Any, y: Any, n: Any, m: Any) -> Any:
-        n, y = int(n), arb(y)
+        n = int(n)
+        if isinstance(y, acb):
+            return _power_at_zero(y, n, int(m))
+        y = arb(y)
         if y > n:
             return arb(0)
         sign = math.prod([1 if y > k else -1 for k in range(n)]) * (-1) ** int(m)

@@ -313,7 +313,7 @@ SMOOTH_AT_ZERO: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "squared hinges of the imaginary part": (
         lambda z: tf.nn.relu(tf.math.imag(z)) ** 2 + tf.nn.relu(-tf.math.imag(z)) ** 2, 0j,
     ),
-    "abs squared of a real number as a complex result": (lambda x: tf.cast(tf.abs(x) ** 2, tf.complex128) * (1.5 + 1j), 0.0),
+    "abs squared as a complex result": (lambda x: tf.cast(tf.abs(x) ** 2, tf.complex128) * (1.5 + 1j), 0.0),
 }  # fmt: skip
 
 
@@ -339,3 +339,34 @@ def test_forward_over_reverse_demands_the_second_derivative_of_abs_squared(along
                 y = tf.abs(z) ** 2
             g = tape.gradient(y, z)
         accumulator.jvp(g)
+
+
+# Points that an op fills in: (function, point, the verdict).
+FILLED: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
+    "z to the power z": (lambda z: z**z, 0j, "domain"),
+    "0 to the power w": (lambda w: tf.pow(tf.constant(0j), w), 0j, "convention"),
+    "a quotient at its pole": (lambda z: tf.math.divide_no_nan(tf.constant(1 + 1j), z), 0j, "convention"),
+    "a quotient of zeros": (lambda z: tf.math.divide_no_nan(z, z), 0j, "convention"),
+    "z times its logarithm": (lambda z: tf.math.xlogy(z, z), 0j, "domain"),
+    "0 to the power 1": (lambda w: tf.pow(tf.constant(0j), w), 1 + 0j, "correct"),
+    "a square": (lambda z: z**2, 0j, "correct"),
+    "a root on its cut": (tf.sqrt, -1 + 0j, "correct"),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_a_complex_op_that_fills_in_a_point_is_judged_by_its_sides(name: str) -> None:
+    f, at, verdict = FILLED[name]
+    report = check(f, at)
+    assert report.verdict == verdict, report
+
+
+def test_z_to_the_power_z_has_no_derivative_at_0() -> None:
+    with pytest.raises(ArithmeticError, match="grow without bound"):
+        exact(lambda z: z**z, 0j)
+    assert check(lambda z: z**z, 0j, order=2).verdict == "domain"
+
+
+def test_the_power_of_0_has_the_derivative_0_by_a_complex_exponent() -> None:
+    for at in (1 + 0j, 2 + 3j):
+        assert str(exact(lambda w: tf.pow(tf.constant(0j), w), at)) == "(0, 0j)"

@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, arb
 
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import Undecided, meets, objects, only_integer, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.beside import scale_of
 from gtape.verify.causes.still import still, with_slopes
 from gtape.verify.causes.ties import ties_met
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
@@ -24,6 +25,7 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = ["exact_partials", "flipped_branches", "kinks_met"]
 
 _STEP = arb(2) ** -160
+_TURNS = (1, -1, acb(0, 1), acb(0, -1))  # directions of a complex argument
 _UNBOUNDED = 2.0**100
 _JUMP = 2.0**-80
 _NARROW = 2.0**-150
@@ -81,10 +83,9 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
             continue
         if node.index not in sloped:
             continue
-        if is_complex(node.output):
-            continue  # on a branch cut the convention of the value decides
+        at_kink = _at_filled_point if is_complex(node.output) else _at_kink
         for at in _suspects(program, oracle.env, node, known):
-            found = next((f for a in node.active if (f := _at_kink(node, at, a)) is not None), None)
+            found = next((f for a in node.active if (f := at_kink(node, at, a)) is not None), None)
             if found is not None:
                 found.order, found.op, found.line = order, node.name, node.line
                 findings.append(found)
@@ -129,6 +130,68 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         inside = bool(around) and min(around) <= value <= max(around)
     reason = f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}"
     return Finding("convention", got=value, inside=inside, reason=reason)
+
+
+def _at_filled_point(node: Node, at: list[Any], a: int) -> Finding | None:
+    """The finding for an op on complex numbers at a point that it fills in, such as the power 0**0 of value 1.
+
+    Only if its value, or its derivative by argument `a`, is the limit from no side. On a branch cut both are the limits
+    from one side, and the convention of the value decides.
+    """
+    try:
+        here = acb(objects(getattr(BALLS, node.name)(*at, **node.params)).item())
+        slope = acb(objects(exact_partials(node, at, (a,))[0]).item())
+    except ArithmeticError:
+        return None
+    if not (here.is_finite() and slope.is_finite()):
+        return None
+    shown, sides = complex(slope), [{a: turn} for turn in _TURNS]
+    among = [sides] if len(node.active) < 2 else [sides, _turns_of(node.active)]
+    for ways in among:
+        apart = [found for way in ways if (found := _apart_along(node, at, a, way, here, slope)) is not None]
+        if apart and all(jumps for jumps, _ in apart):
+            reason = f"a jump: the value here, {complex(here):.6g}, is the limit from no side"
+            return Finding("convention", got=shown, inside=True, reason=reason)
+        if apart and all(kinks for _, kinks in apart):
+            reason = f"a kink: the slope here, {shown:.6g}, is the limit from no side"
+            return Finding("convention", got=shown, inside=None, reason=reason)
+    return None
+
+
+def _turns_of(active: Iterable[int]) -> list[dict[int, Any]]:
+    """Directions of several complex arguments at once, each of a size of its own."""
+    turns = [[(a, turn * arb(2) ** -k) for turn in _TURNS] for k, a in enumerate(active)]
+    return [dict(way) for way in itertools.product(*turns)]
+
+
+def _apart_along(
+    node: Node, at: list[Any], a: int, way: dict[int, Any], here: acb, slope: acb
+) -> tuple[bool, bool] | None:
+    """Whether values, and derivatives by argument `a`, stay apart from those at a point; None if they are not finite.
+
+    Parameters
+    ----------
+    way : dict
+        Argument -> its move, relative to its size.
+    """
+    gaps, slopes = list[Any](), list[Any]()
+    for step in (_STEP, _STEP * arb(2) ** 80):
+        moved = [objects(x + step * way[i] * scale_of(x)) if i in way else x for i, x in enumerate(at)]
+        try:
+            there = acb(objects(getattr(BALLS, node.name)(*moved, **node.params)).item())
+            beside = acb(objects(exact_partials(node, moved, (a,))[0]).item())
+        except ArithmeticError:
+            return None
+        gaps.append(abs(there - here))
+        slopes.append(abs(beside - slope))
+    if not all(x.is_finite() for x in (*gaps, *slopes)):
+        return None
+    return _stays_apart(*gaps, abs(here)), _stays_apart(*slopes, abs(slope))
+
+
+def _stays_apart(near: arb, far: arb, size: arb) -> bool:
+    """Whether the distance of numbers beside a point from the one at the point stays as the step shrinks."""
+    return bool(near > _JUMP * (1 + size)) and bool(2 * near > far)
 
 
 def _at_corner(node: Node, at: list[Any], a: int, value: float) -> Finding | None:
@@ -209,7 +272,7 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
     if re.search(r"[a-z] == [a-z]", words):
         for x, y in itertools.combinations(xs, 2):
             masks.append(meets(x, y))
-    if "whole" in words:
+    if "whole" in words and not is_complex(node.output):
         masks.append(
             np.frompyfunc(_divides, 2, 1)(xs[1], xs[0]) if len(xs) > 1 else np.frompyfunc(_is_whole, 1, 1)(xs[0])
         )
@@ -222,7 +285,7 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
         mask = mask & moving
         for index in zip(*np.nonzero(mask), strict=True) if node.shape else [()] if mask else []:
             at = [objects(np.broadcast_to(x, node.shape)[index]).reshape(1) for x in xs]
-            found.setdefault(tuple([float(to_float(x)[0]) for x in at]), at)
+            found.setdefault(tuple([to_float(x)[0].item() for x in at]), at)
             if len(found) >= _SUSPECTS:
                 return list(found.values())
     return list(found.values())

@@ -164,7 +164,11 @@ _T = sp.Dummy("t", real=True)
 
 
 def _complex_pow(x: sp.Expr, y: sp.Expr) -> sp.Expr:
-    return sp.Piecewise((sp.Integer(1), _both_0(x, y)), (x**y, True))
+    return sp.Piecewise(
+        (sp.Integer(1), _both_0(x, y)),
+        (PowerAtZero(x, y, 0, 0), sp.And(sp.Eq(x, 0), sp.Ne(y, 0))),
+        (x**y, True),
+    )
 
 
 def _complex_pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
