@@ -350,3 +350,39 @@ def test_a_gradient_that_keeps_its_cotangent_is_right_whatever_else_it_stops() -
 
     assert verified(forward, squared).tolist() == (2.0 * np.array(POINT)).tolist()
     assert verified(forward, lambda x: tf.recompute_grad(squared)(x) + x) == pytest.approx(2.0 * np.array(POINT) + 1)
+
+
+def complex_square(back: Callable[[Any, Any], Any]) -> F:
+    @tf.custom_gradient
+    def square(z: Any) -> tuple[Any, Callable[[Any], Any]]:
+        return z * z, lambda upstream: back(upstream, z)
+
+    return square
+
+
+def reverse_over_a_tangent(f: F, x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = forward(f, x)
+    return tape.gradient(y, x)
+
+
+COMPLEX_BACKS: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
+    "right": (lambda upstream, z: upstream * 2.0 * tf.math.conj(z), True),
+    "without the conjugate": (lambda upstream, z: upstream * 2.0 * z, False),
+    "with another factor": (lambda upstream, z: upstream * 3.0 * tf.math.conj(z), False),
+}
+
+
+@pytest.mark.parametrize("mode", [forward, over_a_gradient, over_a_tangent, reverse_over_a_tangent])
+@pytest.mark.parametrize("back", COMPLEX_BACKS)
+def test_a_wrong_custom_gradient_of_complex_numbers_is_named_in_forward_mode(back: str, mode: Mode) -> None:
+    made, right = COMPLEX_BACKS[back]
+    z, f = tf.constant(1 + 1j), complex_square(made)
+    if right:
+        with tf.verifying("strict"):
+            mode(f, z)
+        return
+    with pytest.raises(tf.VerificationError) as caught, tf.verifying():
+        mode(f, z)
+    assert {(finding.verdict, finding.op) for finding in caught.value.report.findings} == {("rule", "square")}

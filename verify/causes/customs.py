@@ -37,6 +37,7 @@ from gtape.verify.oracles.enclosures import (
     turned,
 )
 from gtape.verify.oracles.oracle import Oracle, varies
+from gtape.verify.oracles.replay import cotangents_returned
 from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
@@ -245,8 +246,7 @@ def faulty_forwards(
                 forward = f"so forward mode, which transposes the gradient, gets {lost[1]}"
                 found[_function_of(node)] = node, f"the gradient of {node.name} {lost[0]}, {forward}"
                 continue
-            made = [None if o is None else env[o] for o in outputs]
-            failure = None if is_complex(node.output) else _certify_value(oracle, node, gs, made)
+            failure = _certify_value(oracle, node, gs, cotangents_returned(sub, outputs, env))
         except ArithmeticError:
             continue
         if failure is None:
@@ -320,19 +320,24 @@ def faulty_along(oracle: Oracle, moving: dict[int, Any], among: Iterable[int]) -
     world = jet_world(1)
     found = []
     for node in [oracle.program.nodes[i] for i in among]:
-        if node.kind != "custom" or node.prim.declared is not None or is_complex(node.output):
+        if node.kind != "custom" or node.prim.declared is not None:
             continue
         ways = {j: objects(world.component(moving[j], 1)) for j in (node.inputs[a] for a in node.active)}
         parts = moving[node.index] if isinstance(node.output, tuple) else (moving[node.index],)
         slopes = [objects(world.component(v, 1)) for v in parts]
-        gs = tuple([directions(np.shape(v), oracle.rng, like=v) for v in slopes])
+        outs = node.output if isinstance(node.output, tuple) else (node.output,)
+        gs = tuple(
+            [
+                directions(np.shape(v), oracle.rng, complex=is_complex(o), like=v)
+                for o, v in zip(outs, slopes, strict=True)
+            ]
+        )
         total, expected, scale = arb(0), arb(0), arb(0)
         try:
-            _, outputs, env = oracle.custom_back(node, gs)
-            for a, o in zip(node.active, outputs, strict=True):
-                if o is not None:
+            for a, c in zip(node.active, cotangents_returned(*oracle.custom_back(node, gs)), strict=True):
+                if c is not None:
                     t = ways[node.inputs[a]]
-                    total, scale = total + inner(t, env[o]), scale + magnitude(t, env[o])
+                    total, scale = total + inner(t, c), scale + magnitude(t, c)
             for g, v in zip(gs, slopes, strict=True):
                 expected, scale = expected + inner(g, v), scale + magnitude(g, v)
             error = disagreement(total, expected, scale)

@@ -20,7 +20,10 @@ from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, 
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, random_cotangents, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["InEnclosures", "Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_sum", "seed_of"]
+__all__ = [
+    "InEnclosures", "Misshapen", "Replay", "Shared", "cotangents_returned", "decided_anew", "is_step", "longest_sum",
+    "seed_of",
+]  # fmt: skip
 
 
 class Shared:
@@ -59,6 +62,14 @@ class Shared:
     def known(self, name: Any) -> Any:
         """The value that `get` kept at this precision, or None."""
         return self._kept.get((name, circumstances()), (None, []))[0]
+
+
+def cotangents_returned(sub: Program, outputs: list[int | None], env: dict[int, Any]) -> list[Any]:
+    """The cotangents that a user's gradient function returned, from what `Replay.custom_back` gives.
+
+    The function returns gradients in TensorFlow's convention, the conjugate of the transpose.
+    """
+    return [None if o is None else turned(env[o]) if is_complex(sub.nodes[o].output) else env[o] for o in outputs]
 
 
 class Misshapen(Exception):
@@ -364,8 +375,7 @@ class Replay:
                     f"the gradient that {node.name} returns for input {a} has shape {sub.nodes[o].shape}, and the "
                     f"input has shape {wanted}",
                 )
-        # The user's function returns gradients in TensorFlow's convention, the conjugate of the transpose.
-        return [None if o is None else turned(env[o]) if is_complex(sub.nodes[o].output) else env[o] for o in outputs]
+        return cotangents_returned(sub, outputs, env)
 
     def custom_back(self, node: Node, g: Any) -> tuple[Program, list[int | None], dict[int, Any]]:
         """The user's function traced on a cotangent: its program, the node of each input's gradient, exact values."""
