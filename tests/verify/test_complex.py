@@ -370,3 +370,45 @@ def test_z_to_the_power_z_has_no_derivative_at_0() -> None:
 def test_the_power_of_0_has_the_derivative_0_by_a_complex_exponent() -> None:
     for at in (1 + 0j, 2 + 3j):
         assert str(exact(lambda w: tf.pow(tf.constant(0j), w), at)) == "(0, 0j)"
+
+
+def _greatest_part(z: Any) -> Any:
+    return tf.maximum(tf.math.real(z), tf.math.imag(z))
+
+
+def _greatest_of_two(z: Any) -> Any:
+    return tf.maximum(tf.math.real(z[0]), tf.math.imag(z[1]))
+
+
+# Claims at ties of complex elements: (function, point, right claims, wrong claims inside their intervals).
+TIES: dict[str, tuple[Callable[[Any], Any], Any, list[Any], list[Any]]] = {
+    "real parts": (
+        lambda z: tf.reduce_max(tf.math.real(z)), [1 + 0j, 1 + 0j],
+        [[0.5, 0.5], [0.2, 0.8]], [[0, 0], [1, 1], [0.9, 0.9]],
+    ),
+    "magnitudes": (
+        lambda z: tf.reduce_max(tf.abs(z)), [1j, 1 + 0j], [[0.3j, 0.7], [1j, 0]], [[0.3j, 0.8], [0.9j, 0.9]],
+    ),
+    "the parts of one number": (_greatest_part, 1 + 1j, [0.5 + 0.5j, 0.25 + 0.75j], [0.9 + 0.5j, 0.1 + 0.1j]),
+    "parts of two numbers": (_greatest_of_two, [1 + 5j, 3 + 1j], [[0.4, 0.6j]], [[0.4, 0.5j]]),
+    "the middle of three": (
+        lambda z: tf.sort(tf.math.real(z))[1], [1 + 0j] * 3, [[0, 1, 0], [0.2, 0.3, 0.5]], [[0.2, 0.3, 0.6]],
+    ),
+    "a norm": (lambda z: tf.norm(z), [0j, 0j], [[0, 0], [0.3 + 0.2j, 0.1]], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_claims_at_a_tie_of_complex_elements_are_compared_along_directions_of_several(name: str) -> None:
+    f, at, right, wrong = TIES[name]
+    point = np.array(at)
+    for claims, ok in ((right, True), (wrong, False)):
+        for claim in claims:
+            assert judge(f, point, np.array(claim, np.complex128)).ok == ok, claim
+
+
+def test_a_direction_of_complex_elements_names_their_parts() -> None:
+    report = judge(_greatest_of_two, np.array([1 + 5j, 3 + 1j]), np.array([0.4, 0.5j]))
+    reason = report.findings[0].reason
+    assert "of elements [0] (real part), [1] (imaginary part) all one-sided derivatives" in reason
+    assert "are -1, but the claims give -0.9" in reason

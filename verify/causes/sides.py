@@ -729,16 +729,19 @@ class Sides:
         program = self.program
         if self.joint is None or self.along is not None or program.size > _FEW:
             return None
-        if any(e is not None and self.split[s] for s, e in enumerate(numbers)):
-            return None
 
         def probe(moves: list[Any], part: float) -> list[list[Any]]:
             drawn = self._drawn()
             sizes = [abs(e) for u in drawn.values() for e in objects(u).ravel().tolist()]
             most = max(sizes, key=_middle)
             for s, nodes in enumerate(program.sources):
-                for i in nodes if moves[s] is not None else ():
-                    drawn[i] = objects(drawn[i] * arb(part) + objects(BALLS.lift(moves[s])) * most)
+                if moves[s] is None:
+                    continue
+                move = objects(BALLS.lift(moves[s]))
+                if self.split[s]:  # the derivative along a conjugate is the sum of the products of the parts
+                    move = objects(_JOIN(move[..., 0], -move[..., 1]))
+                for i in nodes:
+                    drawn[i] = objects(drawn[i] * arb(part) + move * most)
             return list(self._at(drawn, _STEPS[1], derivative))
 
         dtypes = [program.nodes[nodes[0]].output for nodes in program.sources if nodes]

@@ -156,7 +156,7 @@ def _as_a_whole(
                 got = [g if k != s else np.array(g) for k, g in enumerate(got)]
                 got[s][index] = _far(got[s][index])
     if sides.across is not None:
-        wrong.append((0.0, along_directions(sides.across, who, got, order)))
+        wrong.append((0.0, along_directions(sides.across, who, got, order, sides.split)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings] or deciding, exact, got
 
@@ -178,23 +178,35 @@ def lie_between_sides(sides: Sides, got: list[Any], rounding: Callable[[], list[
     return outside is not None and not any(outside)
 
 
-def along_directions(apart: Across, who: Finding, got: list[Any], order: int) -> Finding:
-    """The finding for claims that differ along a direction of several elements."""
+def along_directions(apart: Across, who: Finding, got: list[Any], order: int, split: Sequence[bool]) -> Finding:
+    """The finding for claims that differ along a direction of several elements.
+
+    Parameters
+    ----------
+    split : sequence of bool
+        For each source, whether the last index of its elements tells the part of a complex number.
+    """
     s, index = apart.places[0]
+    # The parts are those of conjugates.
+    signs = [-1.0 if split[k] and at[-1] else 1.0 for k, at in apart.places]
+    shown = apart._replace(moves=[sign * move for sign, move in zip(signs, apart.moves, strict=True)])
     reason = (
-        f"along {apart} of elements {_named(apart.places)} all one-sided derivatives of the function as a whole are "
+        f"along {shown} of elements {_named(apart.places, split)} all one-sided derivatives of the function as a whole "
+        f"are {apart.exact:.6g}, but the claims give {apart.claimed:.6g}"
     )
-    reason += f"{apart.exact:.6g}, but the claims give {apart.claimed:.6g}"
-    number = np.asarray(got[s])[index].item()
+    number = signs[0] * np.asarray(got[s])[index].item()
+    at = index[:-1] if split[s] else index
     return Finding(
-        "convention", order=order, op=who.op, line=who.line, element=(s, index), got=number, inside=False, reason=reason
+        "convention", order=order, op=who.op, line=who.line, element=(s, at), got=number, inside=False, reason=reason
     )
 
 
-def _named(places: list[tuple[int, tuple[int, ...]]]) -> str:
+def _named(places: list[tuple[int, tuple[int, ...]]], split: Sequence[bool]) -> str:
     """The first of some elements, as text."""
-    several = len({s for s, _ in places}) > 1
-    words = [f"{list(index)} of source {s}" if several else str(list(index)) for s, index in places[:4]]
+    several, words = len({s for s, _ in places}) > 1, []
+    for s, index in places[:4]:
+        word = str(list(index[:-1])) + f" ({('real', 'imaginary')[index[-1]]} part)" if split[s] else str(list(index))
+        words.append(f"{word} of source {s}" if several else word)
     return ", ".join(words) + (", ..." if len(places) > len(words) else "")
 
 

@@ -103,7 +103,10 @@ class BranchesBeside:
         room = max(ALIKE, 64 * max(float(np.finfo(x.dtype).eps) for x in self._points))
         budget = min(_MOST_PROBES, _MOST_WORK // self.recording.program().size)
         apart = across(claims, [filled(s) for s in sides], probe, room, budget)
-        return [] if apart is None else [along_directions(apart, self.met[0], claims, self.recording.order)]
+        if apart is None:
+            return []
+        split = [False] * len(claims)  # complex claims are not compared
+        return [along_directions(apart, self.met[0], claims, self.recording.order, split)]
 
     def _branches(self) -> list[_Branch]:
         """The branches at the tie and at random points beside it."""
