@@ -30,6 +30,8 @@ from gtape.verify.verdicts.verdict import Finding, merged
 
 __all__ = ["along_directions", "as_a_whole", "lie_between_sides"]
 
+_PARTS = ("real part", "imaginary part")
+
 
 def as_a_whole(
     sides: Sides,
@@ -205,7 +207,7 @@ def _named(places: list[tuple[int, tuple[int, ...]]], split: Sequence[bool]) -> 
     """The first of some elements, as text."""
     several, words = len({s for s, _ in places}) > 1, []
     for s, index in places[:4]:
-        word = str(list(index[:-1])) + f" ({('real', 'imaginary')[index[-1]]} part)" if split[s] else str(list(index))
+        word = str(list(index[:-1])) + f" ({_PARTS[index[-1]]})" if split[s] else str(list(index))
         words.append(f"{word} of source {s}" if several else word)
     return ", ".join(words) + (", ..." if len(places) > len(words) else "")
 
