@@ -95,7 +95,7 @@ class Conversion:
         """
         made = self.made()
         if made is None:
-            return self._found_as_number(constant)
+            return self._found_as_number(constant) or self._found_in_another_dtype(constant)
         there, here = np.asarray(constant), np.asarray(made)
         if made is constant:
             return Return(self, constant, np.arange(there.size).reshape(there.shape), np.ones(there.shape), True)
@@ -109,6 +109,22 @@ class Conversion:
             return None
         signs = np.where(known & (there != numbers[places]), -1.0, 1.0)
         return Return(self, constant, places, signs, has_long_numbers(there[known]))
+
+    def _found_in_another_dtype(self, constant: Any) -> Return | None:
+        """As `found_in`, for the result of an op whose array was converted, because `astype` makes a new array of it.
+
+        An array of the same dtype is left out, because the same computation outside of the tape makes an equal one.
+        """
+        here, there = np.asarray(self.value), np.asarray(constant)
+        if self._array is None or self.record[STEP] is None or not here.ndim or here.shape != there.shape:
+            return None
+        if here.dtype.kind != "f" or there.dtype.kind != "f" or here.dtype == there.dtype:
+            return None
+        with np.errstate(all="ignore"):
+            numbers = here.astype(there.dtype)
+        if not (has_long_numbers(there) and np.array_equal(numbers, there)):
+            return None
+        return Return(self, constant, np.arange(there.size).reshape(there.shape), np.ones(there.shape), True)
 
     def _found_as_number(self, constant: Any) -> Return | None:
         """As `found_in`, for a number without a reference, because `item` or `float` makes a new number of it.

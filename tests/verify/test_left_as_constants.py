@@ -128,6 +128,65 @@ def test_a_step_function_of_a_value_is_a_constant(name: str) -> None:
     assert check(f, x).verdict == "correct"
 
 
+WEIGHTS = np.array([1.1234567891234, 1.7192837465, 0.4918273645])
+
+NARROWED: dict[str, F] = {
+    "cast back": lambda x: tf.reduce_sum(x * tf.cast(x, tf.float32).numpy().astype(np.float64)),
+    "a layer": lambda x: tf.reduce_sum(x * tf.tanh(tf.cast(x, tf.float32)).numpy().astype(np.float64)),
+    "a layer in NumPy": lambda x: tf.reduce_sum(x * np.tanh(np.eye(3, dtype="f") @ x.numpy().astype("f"))),
+    "a sum": lambda x: tf.reduce_sum(x) * float(np.float32(x.numpy().sum())),
+    "a mean": lambda x: tf.reduce_sum((x - x.numpy().mean(dtype=np.float32)) ** 3),
+    "half precision": lambda x: tf.reduce_sum(x * tf.cast(x, tf.float16).numpy().astype(np.float64)),
+}
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_a_value_that_left_through_a_narrower_format_is_found(name: str) -> None:
+    assert check(NARROWED[name], WEIGHTS).verdict == "unconnected"
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 20.0])
+@pytest.mark.parametrize("f", [np.sqrt, np.sum, lambda x: x], ids=["sqrt", "sum", "itself"])
+def test_a_value_that_left_through_float16_is_found_in_float32(f: Any, scale: float) -> None:
+    half = lambda x: tf.reduce_sum(x * f(x.numpy().astype(np.float16)).astype(np.float32))
+    assert check(half, (scale * WEIGHTS).astype("f")).verdict == "unconnected"
+
+
+def test_a_value_that_left_through_too_narrow_a_format_for_its_slope_is_undecided() -> None:
+    f = lambda x: tf.reduce_sum(x * tf.cast(tf.cast(x, tf.bfloat16), tf.float64).numpy())
+    assert check(f, WEIGHTS).verdict == "undecided"
+
+
+def test_a_mean_in_float32_changes_only_the_second_derivative_of_a_variance() -> None:
+    f = lambda x: tf.reduce_sum((x - x.numpy().mean(dtype=np.float32)) ** 2)
+    assert check(f, WEIGHTS).verdict == "correct"
+    assert check(f, WEIGHTS, order=2).verdict == "unconnected"
+
+
+GRIDS: dict[str, Callable[[Any], Any]] = {
+    "decimals": lambda x: np.round(x, 4),
+    "decimals in float32": lambda x: np.round(x.astype("f"), 4),
+    "decimals in float16": lambda x: np.round(x, 2).astype(np.float16),
+    "an eighth bit": lambda x: np.floor(x * 2**7) / 2**7,
+    "an eleventh bit": lambda x: np.floor(x * 2**10) / 2**10,
+    "whole numbers": lambda x: np.floor(x * 1000),
+    "a table in float32": lambda x: np.sin(np.arange(100, dtype="f"))[(x * 10).astype(int)],
+}
+
+
+@pytest.mark.parametrize("decimals", [5, 6, 8])
+def test_short_decimals_are_a_constant_in_float64(decimals: int) -> None:
+    assert check(lambda x: tf.reduce_sum(x * np.round(x.numpy(), decimals)), WEIGHTS).verdict == "correct"
+
+
+@pytest.mark.parametrize("point", [np.array([1.4]), WEIGHTS, 3 * WEIGHTS], ids=["one", "three", "larger"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_step_function_of_one_width_is_a_constant(name: str, dtype: str, point: Any) -> None:
+    f = lambda x: tf.reduce_sum(x * GRIDS[name](x.numpy()).astype(dtype))
+    assert check(f, point.astype(dtype)).verdict == "correct"
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_order_of_a_sort_is_a_constant(order: int) -> None:
     x = np.random.default_rng(0).normal(size=20).astype("f")

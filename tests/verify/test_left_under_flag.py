@@ -97,6 +97,31 @@ def test_an_array_that_comes_back_is_unconnected(name: str) -> None:
         gradient(ARRAYS[name], np.array([LONG, 0.5, 2.0]), True)
 
 
+@pytest.mark.parametrize("f", [lambda x: tf.cast(x, "float32"), lambda x: tf.tanh(tf.cast(x, "float32")), tf.tanh])
+def test_the_array_of_a_result_is_found_in_another_dtype(f: F) -> None:
+    def loss(x: Any) -> Any:
+        left = f(x)
+        other = "float32" if left.dtype == tf.float64 else "float64"
+        return tf.reduce_sum(tf.cast(x, other) * left.numpy().astype(other))
+
+    with pytest.raises(tf.VerificationError, match="comes back as a constant of"):
+        gradient(loss, np.array([LONG, 0.5, 2.0]), True)
+
+
+def test_an_equal_array_of_another_computation_fails_nothing() -> None:
+    at = np.array([LONG, 0.5, 2.0])
+    teacher = tf.tanh(at).numpy()
+
+    def loss(x: Any) -> Any:
+        made = tf.tanh(x)
+        made.numpy()
+        return tf.reduce_sum(made * teacher)
+
+    with collecting() as report:
+        gradient(loss, at, True)
+    assert report.verdict == "correct"
+
+
 @pytest.mark.parametrize("value", [LONG, 1.25, 0.7])
 @pytest.mark.parametrize("name", ONLY_SEEN)
 def test_what_is_only_looked_at_fails_nothing(name: str, value: float) -> None:

@@ -31,6 +31,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 from gtape.verify.judging.constants import Constants, constants, constants_of
+from gtape.verify.judging.narrow_formats import narrow_spacings
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.replay import is_step
 from gtape.verify.verdicts.ulp import same_numbers, spacing, widest
@@ -55,6 +56,8 @@ _FAR = 2  # directions in which small elements move by a share of 1, too
 _MOST = 40  # moves along one direction on one side, the last of which are by units in the last place
 _JUMPS = 3  # equal changes by shorter and shorter moves that show a jump
 _CLEAR = 2.0  # ULP by which a constant would change at the next move if it changed by the highest power that counts
+_UNITS = 4.0  # units of a narrower format by which its roundings may change a constant
+_FACTORS = (*np.geomspace(0.22, 0.85, 18).tolist(), *np.geomspace(1.2, 4.5, 18).tolist())  # to other powers of 2
 _BITS = 400
 _NOTHING = 2.0**-200  # relative to an output, a difference of enclosures that is 0
 _LARGEST = 200_000  # programs of more numbers are evaluated in floats
@@ -239,14 +242,50 @@ class Comparison:
             for place, mask in side.moving.items():
                 if mask.any():
                     moving[place] = moving.get(place, False) | mask
+        narrow = self._narrow(sides, moving)
+        for place, spacings in narrow.items():
+            moving[place] = moving.get(place, False) | (spacings > 0)
         if not moving:
             return Outcome.ALIKE
 
         def difference(k: int, sign: int) -> _Difference | None:
             found = sides[sign].points.get(k)
-            return None if found is None else self._effect(found, moving)
+            return None if found is None else self._effect(found, moving, narrow)
 
         return self._outcome_by_law(difference)
+
+    def _narrow(self, sides: dict[int, _Side], moving: dict[Any, Any]) -> dict[Any, Any]:
+        """The elements that stopped changing because a narrower floating format rounds them.
+
+        Returns
+        -------
+        dict
+            The place of a constant -> the relative spacing of the format for each element, or 0.
+        """
+        runs = [found for side in sides.values() for found in side.points.values()]
+        further: list[Constants] | None = None
+        made = {}
+        for place, (here, _) in {p: pair for found in runs for p, pair in found.changed.items()}.items():
+            if not is_floating(here) or np.all(moving.get(place, False)):
+                continue
+
+            def spacings(some: list[Constants], place: Any = place, here: Any = here) -> tuple[Any, bool]:
+                values = [here, *[found.changed.get(place, (here, here))[1] for found in some]]
+                return narrow_spacings(np.stack([np.ravel(v) for v in values]))
+
+            found, is_open = spacings(runs)
+            if is_open:
+                if further is None:
+                    points = [[(x * factor).astype(x.dtype) for x in self.here] for factor in _FACTORS]
+                    points += [_moved(self.here, 1.0, 0, share=factor - 1.0) for factor in _FACTORS]
+                    further = [found for point in points if (found := self._constants_at(point)) is not None]
+                found, _ = spacings(runs + further)
+            found = np.where(moving.get(place, False), 0.0, found.reshape(here.shape))
+            for side in sides.values():
+                found = np.where(side.stopped_early(place, found), 0.0, found)
+            if found.any():
+                made[place] = found
+        return made
 
     def _outcome_by_law(self, difference: Callable[[int, int], _Difference | None]) -> Outcome:
         """What the powers show that the effects of moving constants follow."""
@@ -280,13 +319,17 @@ class Comparison:
         large = bool(steps) and all(d.large for made in steps for d in made.values())
         return Outcome.APART if large else Outcome.OPEN
 
-    def _effect(self, found: Constants, moving: dict[Any, Any]) -> _Difference | None:
+    def _effect(
+        self, found: Constants, moving: dict[Any, Any], narrow: dict[Any, Any] | None = None
+    ) -> _Difference | None:
         """The effect of moving constants on the outputs at a moved point.
 
         Parameters
         ----------
         moving : dict
             Place of a constant -> which of its elements move.
+        narrow : dict, optional
+            Place of a constant -> the relative spacing of the narrower format that rounds its elements, or 0.
         """
         rng = np.random.default_rng(43)
         clear = True
@@ -294,12 +337,19 @@ class Comparison:
         for place, mask in moving.items():
             if place in found.changed:
                 here, there = found.changed[place]
-                clear = clear and _SHARE * np.max(np.where(mask, _change(here, there)[1], 0.0)) >= _ROUNDINGS
+                moves, spacings = _SHARE * _change(here, there)[1] / _ROUNDINGS, np.zeros(mask.shape)
+                if narrow and place in narrow:
+                    spacings = narrow[place]
+                    wide = _ROUNDINGS * spacing_at_one(here.real.dtype)
+                    moves = moves * np.where(spacings > 0, wide / np.maximum(_UNITS * spacings, wide), 1.0)
+                clear = clear and np.max(np.where(mask, moves, 0.0)) >= 1
                 old[place] = np.where(mask, here, there).astype(there.dtype)
                 for numbers, kept in ((there, near), (old[place], beside)):
                     kept[place] = numbers
                     if is_floating(numbers):
-                        by = _ROUNDINGS * spacing(widest(numbers), numbers.dtype) * rng.choice([-1, 1], numbers.shape)
+                        by = _ROUNDINGS * spacing(widest(numbers), numbers.dtype)
+                        by = np.maximum(by, _UNITS * spacings * np.abs(widest(numbers)))
+                        by = by * rng.choice([-1, 1], numbers.shape)
                         kept[place] = np.where(mask, numbers + by, numbers).astype(numbers.dtype)
         programs = [found.with_values(values) for values in ({}, old, near, beside)]
         exactly = self.program.size <= _LARGEST
@@ -493,6 +543,21 @@ class _Side:
         """The number of moving elements."""
         return sum(int(np.count_nonzero(mask)) for mask in self.moving.values())
 
+    def stopped_early(self, place: Any, spacings: Any) -> Any:
+        """Which elements stopped changing while their changes were far above the units of a narrower format.
+
+        Parameters
+        ----------
+        place : place of a floating constant
+        spacings : array
+            The relative spacing of the format for each element, or 0.
+        """
+        if place not in self._sizes:
+            return np.zeros(np.shape(spacings), bool)
+        made = [found.changed[place][0] for found in self.points.values() if place in found.changed]
+        own = spacing_at_one(made[0].real.dtype)
+        return self._sizes[place] * own >= self._least * spacings
+
     def add(self, k: int, found: Constants) -> None:
         """Add the constants of the next move."""
         self.points[k] = found
@@ -572,19 +637,21 @@ def _numbers(a: Any) -> Any:
     return np.where(np.isfinite(a), a, 0.0)
 
 
-def _moved(here: list[Any], step: float, way: int, *, far: bool = False) -> list[Any]:
+def _moved(here: list[Any], step: float, way: int, *, far: bool = False, share: float | None = None) -> list[Any]:
     """A point close to the recorded one: each element moves by a share of its size, a 0 by the share itself.
 
     Parameters
     ----------
     far : bool
         Whether elements below 1 move by the share itself, because a share of a small element may change no number.
+    share : float, optional
+        By default far from rounding and from other branches.
     """
     rng = np.random.default_rng(41 + way)
     made = []
     for x in here:
-        share = spacing_at_one(x.dtype) ** 0.25  # far from rounding and from other branches
-        by = step * share * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
+        least = spacing_at_one(x.dtype) ** 0.25 if share is None else share
+        by = step * least * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
         size = np.abs(x)
         there = (x + by * (np.maximum(size, 1.0) if far else np.where(x == 0, 1.0, size))).astype(x.dtype)
         if x.dtype.kind == "f":  # a move below rounding becomes one by a unit in the last place
