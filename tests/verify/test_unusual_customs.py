@@ -956,3 +956,53 @@ def test_a_formula_that_loses_the_same_digits_in_each_call_stays_unstable() -> N
         slope(log_sigmoid, 30.0)
     (found,) = raised.value.report.findings
     assert (found.verdict, found.op) == ("unstable", "log_sigmoid")
+
+
+def _saving(kept: Callable[[Any], Any], factor: float = 1.0) -> Any:
+    @tf.custom_gradient
+    def bent(x: Any) -> Any:
+        y = tf.tanh(x)
+        s = kept(y)
+        return y, lambda g: factor * g * (1 - s * s)
+
+    return bent
+
+
+@pytest.mark.parametrize("point", [0.5, 3.0, 4.0, 5.0, 8.0, 10.0, 20.0])
+@pytest.mark.parametrize("kept", [lambda y: y.numpy(), float, np.asarray], ids=["numpy", "float", "asarray"])
+def test_a_saved_number_gets_the_verdict_of_the_tensor_that_it_was(kept: Any, point: float) -> None:
+    assert check(_saving(kept), point).verdict == check(_saving(lambda y: y), point).verdict
+
+
+def test_a_layer_that_saves_its_result_as_an_array_gets_the_verdict_of_the_tensor() -> None:
+    def layer(kept: Callable[[Any], Any]) -> Any:
+        @tf.custom_gradient
+        def dense(a: Any, w: Any) -> Any:
+            y = tf.tanh(tf.linalg.matvec(a, w))
+            s = kept(y)
+
+            def grad(g: Any) -> Any:
+                d = g * (1 - s * s)
+                return d[:, None] * w[None, :], tf.linalg.matvec(a, d, transpose_a=True)
+
+            return y, grad
+
+        return dense
+
+    a, w = 4 * np.random.default_rng(0).normal(size=(4, 3)), np.array([1.0, -0.4, 0.8])
+    by_array, by_tensor = (check(layer(kept), a, w).verdict for kept in (lambda y: y.numpy(), lambda y: y))
+    assert by_array == by_tensor == "conditioning"
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.5, 1 + 1e-9])
+@pytest.mark.parametrize("point", [0.5, 3.0])
+def test_a_saved_number_excuses_no_wrong_factor(point: float, factor: float) -> None:
+    assert check(_saving(lambda y: y.numpy(), factor), point).verdict == "rule"
+
+
+@pytest.mark.parametrize("point", [0.5, 3.0, 5.0])
+def test_a_saved_number_has_no_derivative_of_its_own(point: float) -> None:
+    report = check(_saving(lambda y: y.numpy()), point, order=2)
+    assert any(
+        "right in value, but its own derivative" in f.reason for f in report.findings if f.verdict == "unconnected"
+    )

@@ -30,6 +30,7 @@ from gtape.verify.oracles.enclosures import (
 )
 from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part, varies
 from gtape.verify.oracles.replay import Shared
+from gtape.verify.oracles.saved import moves_by_saved
 from gtape.verify.verdicts.ulp import longer_than
 
 __all__ = [
@@ -510,8 +511,27 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
     for k in range(times):
         directions = custom_directions(oracle, node, slopes) if k % 2 == 0 else _levelled(oracle, node, slopes)
         off = disagreement_along(list(directions.values()), [slopes.get(j) for j in names], along)
-        error, moved = max(error, off), max(moved, by_constants(oracle, node, g, directions) if off else 0.0)
+        error = max(error, off)
+        if off:
+            moved = max(moved, by_constants(oracle, node, g, directions), _by_saved(oracle, node, g, directions))
     return Failure("custom gradient", node, error, by_constants=moved) if error else None
+
+
+def _by_saved(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> float:
+    """As `by_constants`, for values that the body saved as arrays or numbers, and that its gradient reads.
+
+    The sign of each move is unknown, so all count.
+    """
+    moves = moves_by_saved(oracle.program, node, g)
+    if moves is None:
+        return 0.0
+    expected, scale = _through_body(oracle, node, g, directions)
+    moved = arb(0)
+    for a, move in zip(node.active, moves, strict=True):
+        if move is not None and np.isfinite(move).all():
+            moved = moved + magnitude(directions[node.inputs[a]], objects(BALLS.lift(np.asarray(move))))
+    scale = scale + abs(expected)
+    return float(moved / scale) if scale != 0 and (moved / scale).is_finite() else 0.0
 
 
 def by_constants(oracle: Oracle, node: Node, g: Any, *directions: dict[int, Any]) -> float:

@@ -21,8 +21,8 @@ from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus
 from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = [
-    "InEnclosures", "Misshapen", "Replay", "Shared", "cotangents_returned", "decided_anew", "is_step", "longest_sum",
-    "seed_of",
+    "InEnclosures", "Misshapen", "Replay", "Shared", "as_recorded", "cotangents_returned", "decided_anew", "is_step",
+    "longest_sum", "seed_of",
 ]  # fmt: skip
 
 
@@ -494,7 +494,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     from gtape.tensors.tensor import wrap
 
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
-    gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
+    gs = [wrap(as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
         assert tape._session is not None
         tape._session.adopts = True  # because the function may have kept its inputs in any way
@@ -510,7 +510,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     return program, outputs, seeds
 
 
-def _as_recorded(c: Any, like: Any) -> Any:
+def as_recorded(c: Any, like: Any) -> Any:
     """A cotangent in the shape and dtype of an output; ones if it is not finite in this dtype."""
     if like.dtype.kind not in "fc":
         return np.ones_like(like)
