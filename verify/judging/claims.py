@@ -14,7 +14,7 @@ from gtape.symbolic.balls import digits, objects, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.inputs import MOVES
-from gtape.verify.bounds.noise import coarsest, global_bounds
+from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.branches_beside import BranchesBeside, differs
 from gtape.verify.judging.comparison import Told, Wrong
@@ -296,13 +296,25 @@ class Claim(Gradient):
             wrong = wrong._replace(mask=wrong.mask & ~left)
         dtypes = [d for d in (wrong.got.dtype, coarsest(self.program)) if d.kind in "fc"]
         scale, eps = self._scale(s, np.shape(wrong.got)), max(float(np.finfo(d).eps) for d in dtypes)
-        room = min(_LOST * eps, _MOST_LOST)
+        room = min(_LOST * eps, max(_MOST_LOST, _FEW * eps), _COARSEST)
+        spread = self._spread(s, np.shape(wrong.got), eps)
         masks: dict[tuple[str, str], Any] = {}
         for place in map(tuple, np.argwhere(wrong.mask).tolist()):
-            key = _explained(wrong.got[place].item(), np.asarray(wrong.exact)[place].item(), float(scale[place]), room)
+            got, truth, size = wrong.got[place].item(), np.asarray(wrong.exact)[place].item(), float(scale[place])
+            key = _explained(got, truth, size, max(room * max(size, abs(truth)), float(spread[place])))
             mask = masks.setdefault(key, np.zeros(np.shape(wrong.got), np.bool_))
             mask[place] = True
         return told + [Told(mask, verdict, reason) for (verdict, reason), mask in masks.items()]
+
+    def _spread(self, s: int, shape: tuple[int, ...], eps: float) -> Any:
+        """How far another formula may be off, by the measured roundings of the program itself in the claim's dtype."""
+        bounds = self.bounds(RUNS)
+        if bounds is None or bounds[s] is None:
+            return np.zeros(shape)
+        found = coarsest(self.program)
+        own = float(np.finfo(found).eps) if found.kind in "fc" else eps
+        measured = np.broadcast_to(np.abs(bounds[s]), shape)
+        return _SPREADS * max(1.0, eps / own) * np.where(np.isfinite(measured), measured, 0.0)
 
     def _scale(self, s: int, shape: tuple[int, ...]) -> Any:
         """The size of the numbers that may cancel in each element of a derivative, whatever formula gave the claim.
@@ -341,10 +353,13 @@ def _wrong_custom(program: Program, report: Report) -> Finding | None:
     return next((f for f in report.findings if f.verdict == "rule" and not f.ok and (f.op, f.line) in customs), None)
 
 
-# How far a formula that loses digits may be off: units in the last place of the numbers that cancel, and the share of
-# these numbers that it is at most, because so many units of half precision would explain any number.
+# How far a formula that loses digits may be off, relative to the numbers that cancel: many units of float64, which are
+# still a small share of these numbers, and a few units of a dtype whose many units would explain any number.
 _LOST = 2.0**16
-_MOST_LOST = 2.0**-7
+_MOST_LOST = 2.0**-17
+_FEW = 8.0
+_COARSEST = 2.0**-7
+_SPREADS = 16.0  # spreads of the program's own roundings, because another formula may round worse
 
 
 def _explained(got: Any, truth: Any, scale: float, room: float) -> tuple[str, str]:
@@ -355,14 +370,14 @@ def _explained(got: Any, truth: Any, scale: float, room: float) -> tuple[str, st
     scale : float
         The size of the numbers that may cancel in the derivative.
     room : float
-        How far a formula that loses digits may be off, relative to these numbers.
+        How far a formula that loses digits may be off.
     """
     if not np.isfinite(got):
         what = "something overflows, or is divided by zero, inside a finite result"
         return "unstable", f"not finite, though the derivative is: {what}"
     if got == 0.0 and truth != 0.0 and abs(truth) <= 2.0**-20 * scale:
         return "unstable", "zero, though the derivative is not: its tail is lost by cancellation or underflow"
-    if abs(got - truth) <= room * max(scale, abs(truth)):
+    if abs(got - truth) <= room:
         return "unstable", "the formula loses digits that the problem does not"
     return "rule", "not the derivative of this function: the difference is too large for rounding"
 
