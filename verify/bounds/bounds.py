@@ -343,9 +343,12 @@ def _beside_roots(prim: Primitive, values: list[Any], y: Any, params: dict[str, 
             slope = np.abs(signed)
             near = np.abs(y) < np.abs(x) * slope / 4
             if near.any():
-                # At twice Newton's step the sign has changed if a root makes the function steep.
+                # At twice Newton's step the sign has changed if a root makes the function steep. The step is at least
+                # the distance to the next float, because a shorter step would end at the same number.
                 with np.errstate(all="ignore"):
-                    beyond = [x - 2 * y / signed if k == i else v for k, v in enumerate(values)]
+                    newton = 2 * y / signed
+                    step = np.copysign(np.maximum(np.abs(newton), np.abs(np.spacing(x))), newton)
+                    beyond = [x - step if k == i else v for k, v in enumerate(values)]
                     near = near & (np.sign(prim.kernel(*beyond, **params)) == -np.sign(y))
                 room = room + np.where(near, 2 * spacing(x, dtype) * slope, 0.0)
     return np.nan_to_num(room, nan=0.0, posinf=0.0)
