@@ -19,7 +19,7 @@ from gtape.symbolic import balls
 from gtape.symbolic.balls import AGAINST, integer_power, whole_number
 from gtape.symbolic.functions import Removable, outermost
 from gtape.symbolic.remembered import remembered
-from gtape.symbolic.special_functions import HurwitzZeta, ScaledBesselK, far_erfc
+from gtape.symbolic.special_functions import CosineOfPi, HurwitzZeta, ScaledBesselK, SineOfPi, far_erfc
 
 __all__ = ["compile_balls"]
 
@@ -196,6 +196,19 @@ _NAMESPACE: dict[str, Any] = {
 }
 
 
+def _in_half_turns(e: Any) -> Any:
+    """An expression with sines and cosines of multiples of pi as functions of the multiples."""
+    if not e.has(sp.pi):
+        return e
+    turned = {}
+    for kind, of_pi in ((sp.sin, SineOfPi), (sp.cos, CosineOfPi)):
+        for wave in e.atoms(kind):
+            angle = wave.args[0]
+            if angle.is_Mul and sp.pi in angle.args and angle.free_symbols:
+                turned[wave] = of_pi(angle / sp.pi)
+    return e.xreplace(turned)
+
+
 class _Point:
     """The value of a `Removable`, computed and compiled on first use."""
 
@@ -260,7 +273,7 @@ class _Writer:
             else:  # no branch applies outside the domain
                 self.lines.append(f"{indent}else:")
                 self.lines += [f"{indent}    {t} = arb('nan')" for _, t in members]
-        flat = [e.xreplace(opaque) for e in expressions]
+        flat = [_in_half_turns(e.xreplace(opaque)) for e in expressions]
         shared, reduced = sp.cse(flat, symbols=(sp.Dummy(self.fresh("t"), real=self.real) for _ in iter(int, 1)))
         for symbol, value in shared:
             self.names[symbol] = symbol.name

@@ -18,6 +18,7 @@ from gtape.symbolic.remembered import remembered
 
 __all__ = [
     "BetaDensityAtRim",
+    "CosineOfPi",
     "Dawson",
     "DawsonDerivative",
     "HurwitzZeta",
@@ -30,6 +31,7 @@ __all__ = [
     "ScaledBesselI",
     "ScaledBesselK",
     "ScaledErfc",
+    "SineOfPi",
     "Spence",
     "beta_density_with_rims",
     "far_erfc",
@@ -52,6 +54,26 @@ class LogAbsGamma(Enclosed):
         if x > 0:
             return x.lgamma()
         return (arb.pi() / abs(x.sin_pi())).log() - (1 - x).lgamma()
+
+
+class SineOfPi(Enclosed):
+    """sin(pi x), which balls reduce exactly, while pi x loses the digits before its binary point."""
+
+    nargs = 1
+
+    @staticmethod
+    def ball(x: Any) -> Any:
+        return (x if isinstance(x, (arb, acb)) else arb(x)).sin_pi()
+
+
+class CosineOfPi(Enclosed):
+    """cos(pi x), as `SineOfPi`."""
+
+    nargs = 1
+
+    @staticmethod
+    def ball(x: Any) -> Any:
+        return (x if isinstance(x, (arb, acb)) else arb(x)).cos_pi()
 
 
 class Dawson(Enclosed):

@@ -294,6 +294,13 @@ def test_incomplete_gamma_functions_are_differentiated_in_both_arguments(name: s
         assert report.ok and report.max_ulp < 1000, report.summary()
 
 
+@pytest.mark.parametrize("name", ["fresnel_cos", "fresnel_sin"])
+@pytest.mark.parametrize("x", [1e250, -1e300])
+def test_checks_decide_about_fresnel_integrals_of_numbers_whose_square_is_no_float(name: str, x: float) -> None:
+    for order in (1, 2, 3):
+        assert check(getattr(tf.math.special, name), x, order=order).verdict in ("correct", "range")
+
+
 def test_polygamma_at_every_order_is_the_derivative_of_the_one_before() -> None:
     orders = tf.constant([[0.0], [1.0], [2.0], [9.0]], tf.float64)
     x = tf.constant([0.5, 2.0, 30.0], tf.float64)

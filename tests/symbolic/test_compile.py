@@ -164,6 +164,20 @@ def test_derivatives_of_the_incomplete_gamma_function_are_as_narrow_as_their_arg
             assert ball.overlaps(IncompleteGamma.ball(m, arb(a) + i * width, arb(z) + j * width))
 
 
+@pytest.mark.parametrize("large", [1e200, 1e250, 1e300])
+def test_waves_of_multiples_of_pi_are_exact_at_whole_multiples(large: float) -> None:
+    waves = compile_balls([x], [sp.sin(sp.pi * x**2 / 2), sp.cos(sp.pi * x**2 / 2), sp.sin(3 * sp.pi * x)])
+    with precision(200):
+        assert [v.is_exact() and int(v.unique_fmpz()) for v in waves(arb(large))] == [0, 1, 0]
+
+
+def test_waves_of_multiples_of_pi_keep_their_numbers() -> None:
+    for e in (sp.sin(sp.pi * x**2 / 2), sp.cos(sp.pi * x * y), sp.Piecewise((sp.sin(sp.pi * x), x > 1), (sp.pi, True))):
+        with precision(200):
+            made = compile_balls([x, y], e)(arb(7) / 4, arb(3) / 8)
+            assert encloses(made, e.subs({x: sp.Rational(7, 4), y: sp.Rational(3, 8)}))
+
+
 def test_a_gamma_draw_has_no_derivative_in_its_noise() -> None:
     assert sp.diff(GammaDraw(0, 2 + x, y), x) == GammaDraw(1, 2 + x, y)
     assert sp.diff(GammaDraw(0, 2 + x, y), y).has(sp.Derivative)  # which no ball evaluates

@@ -42,6 +42,8 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], Callable[..., Any]]] = {
     "LogAbsGamma": (sf.LogAbsGamma, (R(5, 2),), mpmath.loggamma),
     "LogAbsGamma below 0": (sf.LogAbsGamma, (-R(7, 3),), lambda x: mpmath.log(abs(mpmath.gamma(x)))),
     "LogAbsGamma of a constant": (sf.LogAbsGamma, (sp.pi - sp.sqrt(2),), mpmath.loggamma),
+    "SineOfPi": (sf.SineOfPi, (R(7, 3),), mpmath.sinpi),
+    "CosineOfPi": (sf.CosineOfPi, (R(7, 3),), mpmath.cospi),
     "Dawson": (sf.Dawson, (R(5, 4),), _dawson),
     "DawsonDerivative": (sf.DawsonDerivative, (2, R(5, 4)), lambda n, x: _in_sum(_dawson, x, 2)),
     "ScaledErfc": (
