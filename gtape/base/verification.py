@@ -15,8 +15,8 @@ from gtape.base.blocks import block
 from gtape.base.shown import shown
 
 __all__ = [
-    "BLOCKS", "FAILING", "PROCESS", "Mode", "Options", "checked_mode", "is_sampled", "is_switched_off", "verify_mode",
-    "verifying",
+    "BLOCKS", "FAILING", "PROCESS", "Mode", "Options", "checked_mode", "is_sampled", "is_switched_off",
+    "restart_sample", "verify_mode", "verifying",
 ]  # fmt: skip
 
 # The verdicts that `fail_on` may name.
@@ -49,8 +49,9 @@ class Options:
     sample : float
         The share of the calls of `gradient`, `jacobian` and `jvp` that are checked, more than 0 and at most 1.
     seed : int
-        Selects the calls of the sample. The same seed selects the same calls. A `verifying` block counts calls from its
-        beginning; outside of blocks, all calls of the process with the same options are counted together.
+        Selects the calls of the sample. All calls of the process with equal options are counted together, also across
+        `verifying` blocks, tasks and threads. So a block that is entered in each step checks the share of the steps,
+        and a program that makes the same calls again has the same sample.
     strict : bool
         Whether undecided derivatives raise, for every value of `fail_on`. Without `fail_on` and `digits`, cancellations
         of more than four bits raise, too.
@@ -320,15 +321,6 @@ def _of_process(text: str) -> Any:
         raise ValueError(f"the environment variable GTAPE_VERIFY: {e}") from None
 
 
-class _Calls:
-    """Counts the calls of one sample."""
-
-    __slots__ = ("number",)
-
-    def __init__(self) -> None:
-        self.number = itertools.count()
-
-
 # If both are empty, nothing is checked. Compiled functions read these, because a call of `verify_mode` costs more.
 PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
 
@@ -336,10 +328,10 @@ PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
 class _Open:
     """A `verifying()` block, from when it is entered."""
 
-    __slots__ = ("calls", "in_loop", "mode", "thread")
+    __slots__ = ("in_loop", "mode", "thread")
 
     def __init__(self, mode: Any) -> None:
-        self.mode, self.calls = mode, _Calls()
+        self.mode = mode
         self.thread, self.in_loop = threading.get_ident(), _is_in_loop()
 
 
@@ -358,7 +350,9 @@ BLOCKS: dict[_Open, None] = {}
 # The blocks of a context, the innermost last. asyncio copies them into new tasks, so that a task follows the blocks in
 # which it was created. Blocks that are over may remain among them until the context enters another block.
 _own: ContextVar[tuple[_Open, ...]] = ContextVar("gtape_verifying", default=())
-_calls: dict[Options, _Calls] = {}  # for tapes with options of their own, and for the options of the process
+# The calls so far with each options that sample. Blocks have no counts of their own: a block that is entered in each
+# step would begin each count anew, and check the calls of all steps or of none.
+_calls: dict[Options, itertools.count[int]] = {}
 
 
 @block
@@ -441,9 +435,13 @@ def is_sampled(options: Options) -> bool:
     """Count a call, and return whether it belongs to the sample of its options."""
     if options.sample >= 1.0:
         return True
-    found = _innermost() if BLOCKS else None
-    calls = found.calls if found is not None and found.mode is options else _calls.setdefault(options, _Calls())
-    return _uniform(options.seed, next(calls.number)) < options.sample
+    calls = _calls.setdefault(options, itertools.count())
+    return _uniform(options.seed, next(calls)) < options.sample
+
+
+def restart_sample(options: Options) -> None:
+    """Count the calls with some options from the first one again."""
+    _calls.pop(options, None)
 
 
 def _uniform(seed: int, number: int) -> float:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.base import deadline
-from gtape.base.verification import BLOCKS, FAILING, _own, verify_mode
+from gtape.base.verification import BLOCKS, FAILING, _own, restart_sample, verify_mode
 from gtape.verify import Options
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import GRAVITY
@@ -222,24 +222,46 @@ def gradient_of_inverse(a: Any, verify: Any) -> Any:
     return tape.gradient(y, a)
 
 
-def test_the_sample_is_a_share_and_the_same_for_a_seed() -> None:
-    def chosen(options: Options, calls: int = 60) -> list[int]:
-        found = []
-        with tf.verifying(options):
-            for i in range(calls):
-                with collecting() as report:
-                    gradient(tf.square, 1.5)
-                found += [i] * (report.checked > 0)
-        return found
+def checked_calls(options: Options, calls: int = 60, *, each: bool = False) -> list[int]:
+    """The checked ones of some calls from the first one, all in one block or each in a block of its own."""
+    found = []
+    restart_sample(options)
+    with contextlib.nullcontext() if each else tf.verifying(options):
+        for i in range(calls):
+            with collecting() as report, tf.verifying(options) if each else contextlib.nullcontext():
+                gradient(tf.square, 1.5)
+            found += [i] * (report.checked > 0)
+    return found
 
-    first = chosen(Options(sample=0.25, seed=1))
-    assert first == chosen(Options(sample=0.25, seed=1)) != chosen(Options(sample=0.25, seed=2))
+
+def test_the_sample_is_a_share_and_the_same_for_a_seed() -> None:
+    first = checked_calls(Options(sample=0.25, seed=1))
+    assert first == checked_calls(Options(sample=0.25, seed=1)) != checked_calls(Options(sample=0.25, seed=2))
     assert 5 <= len(first) <= 27
-    assert len(chosen(Options(sample=1.0), 5)) == 5
-    with collecting() as report:  # for tapes with options of their own, the process counts
+    assert len(checked_calls(Options(sample=1.0), 5)) == 5
+    with collecting() as report:
         for _ in range(60):
             gradient(tf.square, 1.5, Options(sample=0.5, seed=3))
     assert 15 <= report.checked <= 45
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_block_that_is_entered_in_each_step_checks_the_sample_of_the_steps(seed: int) -> None:
+    options = Options(sample=0.5, seed=seed)
+    assert checked_calls(options, each=True) == checked_calls(options)
+
+
+def test_equal_options_count_together_and_other_options_apart() -> None:
+    whole = checked_calls(Options(sample=0.5, seed=11), 40)
+    restart_sample(Options(sample=0.5, seed=11))
+    found = []
+    for i in range(40):
+        with tf.verifying(Options(sample=0.5, seed=12)):  # has a count of its own
+            gradient(tf.square, 1.5)
+        with collecting() as report, tf.verifying(Options(sample=0.5, seed=11)):
+            gradient(tf.square, 1.5)
+        found += [i] * (report.checked > 0)
+    assert found == whole
 
 
 def test_jacobians_and_forward_mode_follow_the_options() -> None:
@@ -435,22 +457,25 @@ def test_a_loop_that_was_made_before_a_block_is_checked_inside() -> None:
             assert runner.run(work()) is True
 
 
-def test_the_sample_of_a_block_counts_the_calls_of_its_own_task() -> None:
+def test_tasks_with_equal_options_share_one_sample() -> None:
     options = Options(sample=0.5, seed=3)
 
     async def work() -> list[bool]:
-        with tf.verifying(options):
-            seen = []
-            for _ in range(12):
+        seen = []
+        for _ in range(12):
+            with tf.verifying(options):
                 seen.append(passes())
-                await asyncio.sleep(0)
-            return seen
+            await asyncio.sleep(0)
+        return seen
 
     async def main() -> list[list[bool]]:
         return list(await asyncio.gather(work(), work()))
 
-    one, other = asyncio.run(main())
-    assert one == other == asyncio.run(work()) and len(set(one)) == 2
+    restart_sample(options)
+    both = asyncio.run(main())
+    restart_sample(options)
+    alone = asyncio.run(work()) + asyncio.run(work())
+    assert sum(map(sum, both)) == sum(alone) and len(set(alone)) == 2
 
 
 def test_a_thread_without_a_block_follows_the_newest_one() -> None:

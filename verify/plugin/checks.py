@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gtape.base.escaping import plain
-from gtape.base.verification import Mode, Options, verify_mode, verifying
+from gtape.base.verification import Mode, Options, restart_sample, verify_mode, verifying
 from gtape.errors import VerificationError
 from gtape.verify.command.files import refusal
 from gtape.verify.command.output import Usage, versions, write_json, write_text
@@ -120,8 +120,20 @@ def checking_conftests(given: Any) -> Iterator[None]:
     given : argparse.Namespace
         The command line.
     """
-    with verifying(_changed(_changes(given), "")):
+    with _sampling(_changed(_changes(given), "")):
         yield
+
+
+@contextmanager
+def _sampling(mode: Mode) -> Iterator[None]:
+    """Check gradients; the sample begins and ends with the block, because a process may run a test again."""
+    options = Options.of(mode)
+    restart_sample(options)
+    try:
+        with verifying(mode):
+            yield
+    finally:
+        restart_sample(options)
 
 
 class Checks:
@@ -188,7 +200,7 @@ class Checks:
         with self.heard(item):
             if mode is None:
                 return (yield)
-            with verifying(mode):
+            with _sampling(mode):
                 return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -208,7 +220,7 @@ class Checks:
                 record.add(report, seconds)
 
         try:
-            with verifying(options), listening(heard):
+            with _sampling(options), listening(heard):
                 report: Any = yield
         finally:
             self._collecting.remove(record)
