@@ -92,7 +92,7 @@ def test_points_are_numbers_ranges_and_files(tmp_path: Path) -> None:
         (["0:1:1e3"], "neither a point"),
         (["0:1:100000,0:1:100000"], "100,000"),
         (["nan"], "not finite"),
-        (["1e400"], "not finite"),
+        (["1e400"], "the point 1e400 is not finite in float64"),
         (["1", "1,2"], "more arguments"),
         (["/dev/zero"], "neither a point nor a file"),
     ],
@@ -100,6 +100,29 @@ def test_points_are_numbers_ranges_and_files(tmp_path: Path) -> None:
 def test_other_points_are_refused(texts: list[str], says: str) -> None:
     with pytest.raises(Usage, match=says):
         table.points_of(texts, np.float64)
+
+
+@pytest.mark.parametrize(
+    ("op", "point", "value"),
+    [("sqrt", "0", 0.0), ("asin", "1", math.pi / 2), ("acosh", "1", 0.0), ("pow", "0,0.5", 0.0), ("atan2", "0,0", 0.0)],
+)
+def test_a_value_is_told_where_there_is_no_derivative(
+    op: str, point: str, value: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (row,) = lines(capsys, op, "--points", point, "--order", "0")
+    assert float.fromhex(row["derivative"]) == value
+    assert cli.main(["table", op, "--points", point, "--order", "0", "1"]) != 0
+    assert "order 1" in capsys.readouterr().err
+
+
+def test_an_infinite_value_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["table", "log", "--points", "0", "--order", "0"]) == 1
+    assert "log, order 0, at 0.0: the value is -inf, which has no digits" in capsys.readouterr().err
+
+
+def test_an_error_repeats_a_negative_number_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["table", "tanh", "--points", "1", "--argument", "-1"]) == 2
+    assert "not '-1'" in capsys.readouterr().err
 
 
 def test_points_may_be_negative_and_in_any_notation(capsys: pytest.CaptureFixture[str]) -> None:

@@ -291,7 +291,8 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
         except ValueError:
             n = low - 1
         if not low <= n <= high:
-            shown = text if len(text) <= 40 else f"{text[:40]}..."
+            shown = text.strip()  # the points of a table may be negative, so a space stands before each negative number
+            shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
             raise argparse.ArgumentTypeError(
                 f"a whole number is wanted, at least {low} and at most {high}, not {shown!r}"
             )

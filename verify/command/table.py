@@ -20,6 +20,7 @@ from gtape.base.escaping import json_data, plain
 from gtape.declare.primitives import REGISTRY
 from gtape.namespaces import catalogue
 from gtape.storage.files import open_regular
+from gtape.tapes.control import stop_gradient
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import constant, is_tensor
 from gtape.verify.command.output import Usage, versions
@@ -121,7 +122,7 @@ def _points(text: str, dtype: Any) -> list[tuple[float, ...]] | None:
         values = _values(part.split(":"))
         if values is None:
             return None
-        axes.append([_in_dtype(x, dtype) for x in values])
+        axes.append([_in_dtype(x, dtype, part if len(values) == 1 else repr(x)) for x in values])
     if math.prod(len(axis) for axis in axes) > _MOST_POINTS:
         raise Usage(f"{plain(text)}: at most {_MOST_POINTS:,} points are possible")
     return list(itertools.product(*axes))
@@ -147,11 +148,11 @@ def _number(text: str) -> float:
     return float.fromhex(text) if "x" in text.lower() else float(text)
 
 
-def _in_dtype(x: float, dtype: Any) -> float:
+def _in_dtype(x: float, dtype: Any, text: str) -> float:
     with np.errstate(over="ignore"):
         found = float(np.dtype(dtype).type(x))
     if not math.isfinite(found):
-        raise Usage(f"the point {x!r} is not finite in {np.dtype(dtype).name}")
+        raise Usage(f"the point {plain(text)} is not finite in {np.dtype(dtype).name}")
     return found
 
 
@@ -270,12 +271,20 @@ def _row(function: Any, point: tuple[float, ...], argument: int, order: int, dty
         found: Any
         if order:
             found = exact(of_one, inputs[argument], order=order, digits=digits)
-        else:  # f(x) is the derivative of t * f(x) by t
-            found = exact(lambda x, c: of_one(x) * c, inputs[argument], np.asarray(1, dtype), digits=digits)[1]
+        else:
+            # The value is the derivative of c * f(x) by c. It is held still, because f may have no derivative by x.
+            one = np.asarray(1, dtype)
+            found = exact(lambda x, c: stop_gradient(of_one(x)) * c, inputs[argument], one, digits=digits)[1]
         result: ExactNumber = found[()]
         return result
 
-    first = number(_DIGITS)
+    try:
+        first = number(_DIGITS)
+    except ArithmeticError:
+        value = math.nan if order else float(of_one(constant(inputs[argument])))
+        if math.isinf(value):
+            raise ArithmeticError(f"the value is {value}, which has no digits") from None
+        raise
     closest = first.nearest(dtype)
     for digits in _HIGHER:
         if closest is not None:
