@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gtape.verify.campaigns.kinds import kind_of
+from gtape.verify.campaigns.running import Campaign
 from gtape.verify.campaigns.totals import totals_of
 
 MODULE = """
@@ -88,3 +90,31 @@ def test_the_gravest_causes_come_first() -> None:
     assert [f["verdict"] for f in totals_of([{**line, "findings": findings}]).causes] == [
         "rule", "unstable", "undecided"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"order": "9"}, "order must be among 1, 2, 3, 4, 5, 6, 7, 8, not 9"),
+        ({"order": 0}, "order must be among"),
+        ({"seconds": -1.0}, "seconds must be a positive number of seconds"),
+        ({"seconds": "nan"}, "seconds must be a positive number of seconds"),
+        ({"seconds": "inf"}, "seconds must be a positive number of seconds"),
+        ({"dtype": "int8"}, "dtype must be among float64, float32, float16, not int8"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused_by_its_name(settings: Any, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "campaign_functions_refused.py"
+    file.write_text(MODULE)
+    with pytest.raises(ValueError, match=says):
+        Campaign("functions", settings, load=[str(file)])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_every_allowed_dtype_runs(dtype: str, tmp_path: Path) -> None:
+    file = tmp_path / f"campaign_functions_in_{dtype}.py"
+    file.write_text(MODULE)
+    what = Campaign("functions", {"dtype": dtype, "names": ["right"], "size": 3}, load=[str(file)], shards=1)
+    for _, shard in what.plan():
+        outcome = kind_of("functions").run(shard)
+        assert outcome.counts["points"] >= 3 and not outcome.findings

@@ -92,6 +92,16 @@ def test_a_campaign_of_peers_that_was_killed_ends_with_the_same_result(tmp_path:
         (["mutants", "--only", "no_such_op"], "no rule to spoil"),
         (["mutants", "--set", "operators=m99"], "no such kind"),
         (["census", "--only", "no_such_op"], "no primitive named"),
+        (["census", "--only", "tanh", "--set", "orders=7"], "orders must be among 1, 2, not 7"),
+        (["census", "--only", "tanh", "--set", "orders="], "orders must hold some of 1, 2, and is empty"),
+        (["census", "--only", "tanh", "--set", "orders=abc"], "orders must be whole numbers with commas, not 'abc'"),
+        (["census", "--only", "tanh", "--set", "dtypes=int32"], "dtypes must be among float64"),
+        (["census", "--only", "floormod", "--set", "dtypes=complex128"], "dtypes: none of the ops takes complex128"),
+        (["census", "--only", "tanh", "--set", "size=100000000000"], "size must be at most"),
+        (["programs", "--set", "seconds=nan"], "seconds must be a positive number of seconds"),
+        (["peers", "--set", "libraries=fake", "--set", "dtypes=int8"], "dtypes must be among float64"),
+        (["peers", "--set", "libraries=fake", "--set", "patience=0"], "patience must be a positive number"),
+        (["peers", "--set", "libraries=fake", "--set", "programs=-1"], "programs must be at least 0"),
     ],
 )
 def test_what_cannot_be_run_is_said_before_anything_runs(

@@ -5,22 +5,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard, plain_data
-from gtape.verify.search.census import survey
+from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard, only, plain_data
+from gtape.verify.search.census import DTYPES, survey
+from gtape.verify.search.census_complex import COMPLEX_DTYPES, takes_complex
+from gtape.verify.search.rows import MOST_POINTS
 from gtape.verify.search.subjects import Subject, subjects
 
 __all__ = ["KIND"]
 
 
-def _wanted(settings: Settings) -> list[Subject]:
-    return subjects(settings["ops"] or None)
+def _wanted(settings: Settings) -> list[tuple[Subject, str]]:
+    """Each op with each dtype that it takes."""
+    every = itertools.product(subjects(settings["ops"] or None), settings["dtypes"])
+    return [(s, dtype) for s, dtype in every if dtype not in COMPLEX_DTYPES or takes_complex(s)]
 
 
 def plan(settings: Settings) -> Iterator[Shard]:
     """A shard for each op and dtype, again and again with another seed."""
     wanted = _wanted(settings)
     for seed in itertools.count(settings["seed"]):
-        for s, dtype in itertools.product(wanted, settings["dtypes"]):
+        for s, dtype in wanted:
             points = settings["size"] if s.prim.limit <= 4 else max(settings["size"] // 40, 50)
             yield {
                 "kind": "census", "op": s.prim.name, "params": plain_data(s.params), "dtype": dtype,
@@ -48,10 +52,21 @@ def run(shard: Shard) -> Outcome:
     return outcome
 
 
+def _length(settings: Settings) -> int:
+    only(settings, "orders", (1, 2))
+    only(settings, "dtypes", DTYPES)
+    if settings["size"] > MOST_POINTS:
+        raise ValueError(f"size must be at most {MOST_POINTS:,}, not {settings['size']}")
+    wanted = _wanted(settings)
+    if not wanted:
+        raise ValueError(f"dtypes: none of the ops takes {', '.join(settings['dtypes'])}")
+    return len(wanted)
+
+
 KIND = Kind(
     "the worst derivative of each elementwise op, by search",
     {"seed": 0, "size": 2_000, "ops": [], "dtypes": ["float64", "float32"], "orders": [1, 2]},
     plan,
     run,
-    lambda settings: len(_wanted(settings)) * len(settings["dtypes"]),
+    _length,
 )

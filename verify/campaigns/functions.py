@@ -18,8 +18,9 @@ from gtape.base.quiet import quietly
 from gtape.recording.record import off
 from gtape.tensors.tensor import constant, is_tensor
 from gtape.verify.campaigns.budget import TooLong, limited
-from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard
+from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard, only, seconds_in
 from gtape.verify.judging.api import check
+from gtape.verify.oracles.oracle import MOST_NESTED
 from gtape.verify.search.loading import imported, module_name
 from gtape.verify.search.points import steps, unsteps
 from gtape.verify.verdicts.verdict import Report
@@ -27,6 +28,7 @@ from gtape.verify.verdicts.verdict import Report
 __all__ = ["KIND", "functions_of"]
 
 _MOST_ARGUMENTS = 8
+_DTYPES = ("float64", "float32", "float16")
 # The shapes to try for all arguments of a function whose module gives no shapes.
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (3,), (2, 2), (1, 4, 4, 1))
 _PROBES = 3  # points for each shape
@@ -310,10 +312,17 @@ def _shown(point: list[Any]) -> str:
     return "(" + ", ".join(np.array2string(a, threshold=8, separator=", ").replace("\n", "") for a in point) + ")"
 
 
+def _length(settings: Settings) -> int:
+    only(settings, "order", range(1, MOST_NESTED + 1))
+    only(settings, "dtype", _DTYPES)
+    seconds_in(settings, "seconds")
+    return len(_chosen(settings))
+
+
 KIND = Kind(
     "the public functions of the modules of --load, at points that a search chooses",
     {"seed": 0, "size": 200, "names": [], "order": 1, "dtype": "float64", "seconds": 10.0, "load": []},
     plan,
     run,
-    lambda settings: len(_chosen(settings)),
+    _length,
 )

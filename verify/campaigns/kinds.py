@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gtape.base.escaping import json_data, plain
 from gtape.verify.verdicts.verdict import GRAVITY, Finding
 
-__all__ = ["KINDS", "Kind", "Outcome", "Settings", "kind_of", "plain_data", "register"]
+__all__ = ["KINDS", "Kind", "Outcome", "Settings", "kind_of", "only", "plain_data", "register", "seconds_in"]
 
 Shard = dict[str, Any]
 Settings = Mapping[str, Any]
@@ -23,6 +23,7 @@ KINDS: dict[str, str] = {
     "mutants": "gtape.verify.campaigns.mutants",
     "peers": "gtape.verify.campaigns.peers",
 }
+_MOST_SECONDS = 1e9  # timers of the system take no longer times
 _registered: dict[str, Kind] = {}
 
 
@@ -108,6 +109,42 @@ class Kind(NamedTuple):
     plan: Callable[[Settings], Iterator[Shard]]
     run: Callable[[Shard], Outcome]
     length: Callable[[Settings], int | None] = lambda settings: None
+
+
+def only(settings: Settings, name: str, known: Collection[Any]) -> None:
+    """Refuse a setting that is none of the known values, or a list that is empty or holds another value.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> from gtape.verify.campaigns.kinds import only
+    >>> only({"orders": [1, 7]}, "orders", (1, 2))
+    Traceback (most recent call last):
+        ...
+    ValueError: orders must be among 1, 2, not 7
+    """
+    value = settings[name]
+    values = value if isinstance(value, (list, tuple)) else [value]
+    among = ", ".join(map(str, known))
+    if not values:
+        raise ValueError(f"{name} must hold some of {among}, and is empty")
+    for v in values:
+        if isinstance(v, bool) or v not in known:
+            raise ValueError(f"{name} must be among {among}, not {plain(v)}")
+
+
+def seconds_in(settings: Settings, name: str) -> None:
+    """Refuse a setting that is no positive time in seconds.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not 0.0 < settings[name] < _MOST_SECONDS:
+        raise ValueError(f"{name} must be a positive number of seconds below {_MOST_SECONDS:g}, not {settings[name]}")
 
 
 def register(name: str, kind: Kind) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard
+from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard, only, seconds_in
 from gtape.verify.peers.audit import DTYPES, judged, pieces
 from gtape.verify.peers.findings import Cause
 
@@ -64,6 +64,14 @@ def _find(outcome: Outcome, verdict: str, cause: Cause, versions: dict[str, str]
     )  # fmt: skip
 
 
+def _length(settings: Settings) -> int:
+    only(settings, "dtypes", DTYPES)
+    seconds_in(settings, "patience")
+    if settings["programs"] < 0:
+        raise ValueError(f"programs must be at least 0, not {settings['programs']}")
+    return len(_pieces(settings))
+
+
 KIND = Kind(
     "the derivatives of other libraries, each in a process of its own",
     {
@@ -72,5 +80,5 @@ KIND = Kind(
     },
     plan,
     run,
-    lambda settings: len(_pieces(settings)),
+    _length,
 )  # fmt: skip

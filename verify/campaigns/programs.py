@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.base.deadline import OutOfTime
 from gtape.verify.campaigns.budget import TooLong, limited
-from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard
+from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard, seconds_in
 from gtape.verify.programs.false_alarms import Outcome as Checked
 from gtape.verify.programs.false_alarms import plant_one, run_one
 from gtape.verify.programs.programs import generate
@@ -76,9 +76,14 @@ def _enter(outcome: Outcome, checked: Checked, example: Shard) -> None:
             )  # fmt: skip
 
 
+def _length(settings: Settings) -> None:
+    seconds_in(settings, "seconds")
+
+
 KIND = Kind(
     "random programs without false alarms, and with planted faults that must be found",
     {"seed": 0, "size": 8, "plant": True, "special": False, "seconds": _SECONDS},
     plan,
     run,
+    _length,
 )

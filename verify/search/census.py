@@ -168,6 +168,7 @@ class _Tally:
 
 _REAL, _COMPLEX = _Real(), _Complex()
 _FIELDS = {name: field for field in (_REAL, _COMPLEX) for name in field.dtypes}
+DTYPES = tuple(_FIELDS)
 
 
 def survey(
