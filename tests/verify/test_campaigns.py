@@ -429,6 +429,22 @@ def test_budgets_and_endless_campaigns(tmp_path: Path) -> None:
     assert more.counts["numbers"] == some.counts["numbers"] + 5
 
 
+def test_a_new_number_of_shards_stays_for_later_sessions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a journal")
+    campaign(path, cheap(2))
+    campaign(path, resume=True, shards=6, seconds=1e-9)
+    assert read(path).head["shards"] == 6
+    monkeypatch.chdir(tmp_path)
+    words = ["campaign", "a journal", "--load", CHEAP, "--resume", "--no-progress", "--processes", "1"]
+    cli.main([*words, "--shards", "7", "--seconds", "1e-9"])
+    (told,) = [line for line in capsys.readouterr().out.splitlines() if "not complete" in line]
+    command = shlex.split(told.removeprefix("the campaign is not complete: ").removesuffix(" continues it"))
+    cli.main([*command[1:], "--no-progress", "--processes", "1"])
+    assert campaign(path, resume=True).shards == {"done": 7}
+
+
 # ------------------------------------------------------------------------------------------ examples
 
 

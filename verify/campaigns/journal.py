@@ -44,9 +44,10 @@ class Lines:
     Attributes
     ----------
     head : dict
-        The campaign: "kind", "settings", "load", "shards", "limit", "examples", and who began it.
+        The campaign: "kind", "settings", "load", "shards" as the last session that changed the number has it, "limit",
+        "examples", and who began it.
     sessions : list of dict
-        Versions, machine, command line and process of each session.
+        Versions, machine, command line and process of each session, and a new number of "shards".
     results : dict
         Key of a shard -> its last line, in the order of the first lines.
     torn : int
@@ -165,6 +166,7 @@ def _enter(lines: Lines, data: dict[str, Any], broken: str) -> None:
         raise JournalError(f"{broken}, which is not the result of a shard, because {wrong}: begin a new journal")
     if session:
         lines.sessions.append(data)
+        lines.head["shards"] = data.get("shards", lines.head.get("shards"))
         return
     key = key_of(data["shard"])
     if key in lines.results and lines.results[key]["status"] == "done":

@@ -71,8 +71,8 @@ def _typed(name: str, value: Any, default: Any) -> Any:
             return type(default)(value)
         except (ValueError, KeyError):
             wanted = {"bool": "yes or no", "int": "a whole number", "float": "a number"}
-            kind = type(default).__name__
-            raise ValueError(f"{name} must be {wanted.get(kind, 'a list with commas')}, not {value!r}") from None
+            kind = wanted.get(type(default).__name__, "whole numbers with commas")  # a list of text takes every text
+            raise ValueError(f"{name} must be {kind}, not {value!r}") from None
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(default, (list, tuple)):
@@ -239,10 +239,13 @@ def campaign(
     >>> found.counts["programs"], found.causes
     (2, [])
     """
+    chosen: dict[str, int] = {}  # what this session changes for all later ones
     if resume:
         before = read(path)
         what = Campaign.of(before.head)
         _same_version(path, before)
+        if shards is not None:
+            chosen = {"shards": shards}
     if what is None:
         raise ValueError("give a campaign to begin, or resume one")
     if shards is not None:
@@ -253,6 +256,7 @@ def campaign(
     head = {**what.head(), "versions": versions(), "machine": machine(), "began": _now(), "command": list(command)}
     session = {
         "process": os.getpid(), "began": _now(), "versions": versions(), "machine": machine(), "command": list(command),
+        **chosen,
     }  # fmt: skip
     with Journal(path, plain_data(head), plain_data(session), resume=resume) as journal:
         return _Run(what, journal, total, seconds, retry_errors, progress).go(processes, executor, workers, interrupts)

@@ -28,7 +28,7 @@ HEAD = {
     "kind": str, "settings": dict, "load": [str], "examples": [SHARD], "versions": {str: str}, "shards?": (int, None),
     "limit?": NUMBER, "machine?": {str: str}, "command?": [str], "began?": str,
 }  # fmt: skip
-SESSION = {"versions?": {str: str}, "command?": [str]}
+SESSION = {"versions?": {str: str}, "command?": [str], "shards?": int}
 LINE = {
     "shard": SHARD, "number": int, "status": str, "counts": {str: int}, "largest": {str: NUMBER}, "findings": [FINDING],
     "seconds?": NUMBER, "why?": str,

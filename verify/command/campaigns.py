@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -189,7 +190,8 @@ def _show(options: argparse.Namespace, what: Campaign, totals: Totals, total: in
         + (f", {len(totals.errors)} failed" if totals.errors else "")
     )
     if not complete:
-        say(f"the campaign is not complete: gtape campaign {plain(options.journal)} --resume continues it")
+        words = ["gtape", "campaign", options.journal, *(f"--load={text}" for text in options.load), "--resume"]
+        say(f"the campaign is not complete: {plain(shlex.join(words))} continues it")
 
 
 def _counted(totals: Totals) -> Iterator[str]:
