@@ -42,8 +42,9 @@ class Options:
         The highest order that is checked. 1 leaves out gradients of gradients. By default all orders.
     digits : int, optional
         The number of correct decimal digits that you require if rounding spoils a derivative (the verdicts "unstable",
-        "cancellation" and "conditioning"). A finding with fewer correct digits raises, other findings do not. A number
-        within a few units in the last place is always correct.
+        "cancellation" and "conditioning"). A finding with fewer correct digits raises, whatever `fail_on` says; one
+        with as many raises only if `fail_on` names its verdict. A number within a few units in the last place is always
+        correct.
     budget : float, optional
         The seconds for each check. A check that takes longer ends with the verdict "undecided".
     sample : float

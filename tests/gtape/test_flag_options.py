@@ -152,6 +152,13 @@ def test_a_badly_conditioned_number_raises_with_too_few_digits() -> None:
         gradient(tf.custom_gradient(lambda x: (x * x, lambda g: g * x * 2.00001)), 1.1, Options(digits=3))
 
 
+@pytest.mark.parametrize("fail_on", [(), "rule", ("rule", "unstable")])
+def test_too_few_digits_raise_whatever_fail_on_names(fail_on: Any) -> None:
+    with pytest.raises(tf.VerificationError, match=r"digits are\s+right, and 12 are\s+required"):
+        gradient(far_sum, 1.1, Options(fail_on, digits=12))
+    assert gradient(far_sum, 1.1, Options(fail_on, digits=4)) is not None
+
+
 def test_a_check_beyond_its_budget_is_undecided() -> None:
     def long(x: Any) -> Any:
         for _ in range(3000):

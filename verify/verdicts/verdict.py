@@ -213,13 +213,15 @@ class Finding:
         Parameters
         ----------
         named : set of str, optional
-            The verdicts that raise, harmless findings included.
+            The verdicts that raise, harmless findings included. A finding with fewer digits than required raises anyway.
         strict : bool
             True counts `undecided`; without `named`, and unless the options require digits, cancellations of more than
             four bits, too.
         """
         if self.verdict == "undecided":
             return strict or (named is not None and "undecided" in named)
+        if self._asked and not self.ok:
+            return True  # who requires digits wants no number with fewer, whatever else may pass
         if named is not None:
             return self.verdict in named
         return not self.ok or (strict and not self._asked and self.lost is not None and self.lost > _FEW_BITS)
