@@ -322,6 +322,31 @@ def test_the_report_of_a_pytest_run(tmp_path: Path) -> None:
     assert result.tables[0].rows[0][:2] == ["test_x.py::test_a", "1"]
 
 
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_every_format_shows_a_declared_finding_with_its_reason_and_its_command(suffix: str, tmp_path: Path) -> None:
+    from gtape.base.verification import Options
+    from gtape.verify.plugin.records import Record
+    from gtape.verify.plugin.summary import Totals
+
+    record, totals = Record(Options(fail_on=()), "turned round on purpose"), Totals()
+    record.add(tf.verify.judge(tf.tanh, [tf.constant(0.5)], 5.0), 0.25)
+    totals.add("test_x.py::test_a", record.as_dict())
+    data = json.loads(json.dumps(totals.as_dict(lambda name: f"python -m pytest {name}")))
+    path = tmp_path / f"report{suffix}"
+    write(of_data({**data, "began": "2026-01-01T00:00:00+00:00", "settings": {"sample": 0.2, "seed": 5}}), str(path))
+    text = path.read_text()
+    assert "declared: turned round on purpose" in text and "python -m pytest test_x.py::test_a" in text.replace(
+        "\\", ""
+    )
+    again = result_of(read(str(path)), str(path))
+    assert again.ok and [f["verdict"] for f in again.findings] == ["rule"]
+    assert again.settings == {"sample": 0.2, "seed": 5} and again.began == "2026-01-01T00:00:00+00:00"
+    if suffix in (".md", ".html"):
+        assert "Nothing found, 1 accepted." in text
+    if suffix == ".xml":
+        assert 'failures="0"' in text and 'skipped="1"' in text
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -13,7 +13,7 @@ from gtape.verify.campaigns import examples, journal
 from gtape.verify.command.output import Usage, check_path, write_json, write_text
 from gtape.verify.command.streams import say
 from gtape.verify.reports.formats import FORMATS, format_of, read_text
-from gtape.verify.reports.result import Result, ResultError
+from gtape.verify.reports.result import ACCEPTED, Result, ResultError
 from gtape.verify.reports.sources import of_check, of_data, of_journal
 from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.verdicts.verdict import Report
@@ -26,6 +26,7 @@ _MOST_BYTES = 2_000_000_000
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Write the reports; return the exit status."""
     check_path(options.json)
+    options.to = list(dict.fromkeys(options.to))
     for path in options.to:
         if format_of(path) is None:
             raise Usage(f"{plain(path)}: the end of the name says the format: {', '.join(FORMATS)}")
@@ -39,8 +40,10 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     for path in options.to:
         write(result, path)
         if options.json != "-":
-            n = len(result.findings)
-            say(f"{plain(path)}: {result.title}, {n or 'no'} finding{'' if n == 1 else 's'}")
+            accepted = sum(ACCEPTED in f for f in result.findings)
+            n = len(result.findings) - accepted
+            more = f", {accepted} accepted" if accepted else ""
+            say(f"{plain(path)}: {result.title}, {n or 'no'} finding{'' if n == 1 else 's'}{more}")
     return 0
 
 

@@ -18,7 +18,7 @@ from gtape.base.escaping import json_data, plain, plain_lines
 from gtape.verify.reports.formulas import formulas
 from gtape.verify.reports.page import page
 from gtape.verify.reports.plots import groups
-from gtape.verify.reports.result import MARK, Result, ResultError
+from gtape.verify.reports.result import ACCEPTED, MARK, Result, ResultError
 
 __all__ = ["FORMATS", "format_of", "read_text"]
 
@@ -96,7 +96,7 @@ def _junit(result: Result) -> str:
     bad = 0
     skipped = 0
     for f in result.findings:
-        tag = "skipped" if f["verdict"] == "undecided" else "failure"
+        tag = "skipped" if f["verdict"] == "undecided" or ACCEPTED in f else "failure"
         bad += tag == "failure"
         skipped += tag == "skipped"
         kind = "" if tag == "skipped" else f" type={_attribute(f['verdict'])}"
@@ -135,11 +135,15 @@ def _junit(result: Result) -> str:
 def _whole(f: dict[str, Any]) -> str:
     """A finding with its formulas and the shard that shows it again."""
     parts = [str(f["text"])]
+    if ACCEPTED in f:
+        parts.append(str(f[ACCEPTED]))
     if f.get("witness") and str(f["witness"]).strip() not in parts[0]:
         parts.append(f"witness\n{f['witness']}")
     parts += [text for text, _ in formulas(str(f.get("op") or ""))]
     if f.get("example"):
         parts.append(f"again: {json.dumps(f['example'])}")
+    if f.get("reproduce"):
+        parts.append(f"reproduce: {f['reproduce']}")
     return "\n".join(parts)
 
 
@@ -183,12 +187,14 @@ def _sarif_result(f: dict[str, Any], verdicts: list[str]) -> dict[str, Any]:
     made: dict[str, Any] = {
         "ruleId": f["verdict"],
         "ruleIndex": verdicts.index(f["verdict"]),
-        "level": "warning" if f["verdict"] == "undecided" else "error",
+        "level": "note" if ACCEPTED in f else "warning" if f["verdict"] == "undecided" else "error",
         "message": {"text": _whole(f)},
         "occurrenceCount": max(1, int(f.get("times", 1))),
         "partialFingerprints": {"gtapeCause/v1": print_of_cause},
         "properties": {k: v for k, v in f.items() if k not in ("text", "times")},
     }
+    if ACCEPTED in f:
+        made["suppressions"] = [{"kind": "inSource", "justification": str(f[ACCEPTED])}]
     line = f.get("line")
     if isinstance(line, list) and len(line) == 3 and isinstance(line[0], str) and isinstance(line[1], int):
         region = {"startLine": line[1]} if line[1] > 0 else {}
@@ -239,7 +245,11 @@ def _markdown(result: Result) -> str:
     if result.findings:
         made += ["## Findings", ""]
         rows = [[f["verdict"], f["cause"], str(f.get("times", 1))] for f in result.findings]
-        made += [*_md_table(["verdict", "cause", ">times"], rows), ""]
+        columns = ["verdict", "cause", ">times"]
+        if any(ACCEPTED in f for f in result.findings):
+            columns.append("accepted")
+            rows = [[*row, str(f.get(ACCEPTED, ""))] for row, f in zip(rows, result.findings, strict=True)]
+        made += [*_md_table(columns, rows), ""]
         for f in result.findings:
             made += [f"### {_md(f['cause'])}", "", _fenced(_whole(f)), ""]
     for text in result.errors:
@@ -251,9 +261,11 @@ def _markdown(result: Result) -> str:
 
 def summary(result: Result) -> str:
     """One sentence about a result."""
-    undecided = sum(f["verdict"] == "undecided" for f in result.findings)
-    bad = len(result.findings) - undecided
+    accepted = sum(ACCEPTED in f for f in result.findings)
+    undecided = sum(f["verdict"] == "undecided" and ACCEPTED not in f for f in result.findings)
+    bad = len(result.findings) - undecided - accepted
     parts = [f"{bad} cause{'' if bad == 1 else 's'} of findings" if bad else "Nothing found"]
+    parts += [f"{accepted} accepted"] if accepted else []
     parts += [f"{undecided} undecided"] if undecided else []
     parts += [f"{len(result.errors)} without a result"] if result.errors else []
     parts += [] if result.complete else ["not complete"]

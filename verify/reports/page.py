@@ -10,7 +10,7 @@ from typing import Any
 from gtape.base.escaping import plain, plain_lines
 from gtape.verify.reports.formulas import formulas
 from gtape.verify.reports.plots import counted, groups, largest
-from gtape.verify.reports.result import Result, Table
+from gtape.verify.reports.result import ACCEPTED, Result, Table
 
 __all__ = ["page"]
 
@@ -27,7 +27,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid var
 details { border: 1px solid var(--line); border-radius: 6px; padding: .4rem .8rem; margin: .5rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 .verdict { color: #fff; background: var(--bad); border-radius: 4px; padding: 0 .4rem; margin-right: .5rem; }
-.verdict.undecided { background: var(--note); }
+.verdict.undecided, .verdict.accepted { background: var(--note); }
 figure { margin: 1rem 0; } figcaption { font-weight: 600; } svg { max-width: 100%; height: auto; }
 svg text { font: 12px system-ui, sans-serif; fill: currentColor; } svg .label { text-anchor: end; }
 svg .bar { fill: var(--bar); } svg .bad { fill: var(--bad); }
@@ -87,11 +87,12 @@ def page(result: Result, said: str, data: str) -> str:
 
 def _finding(f: dict[str, Any]) -> str:
     verdict = _text(f["verdict"])
-    kind = "verdict undecided" if f["verdict"] == "undecided" else "verdict"
+    kind = "verdict accepted" if ACCEPTED in f else "verdict undecided" if f["verdict"] == "undecided" else "verdict"
     times = int(f.get("times", 1))
     many = f" ({times:,} times)" if times > 1 else ""
     made = [
         f'<details><summary><span class="{kind}">{verdict}</span>{_text(f["cause"])}{many}</summary>',
+        *([f"<p>{_text(f[ACCEPTED])}</p>"] if ACCEPTED in f else []),
         f"<pre>{html.escape(plain_lines(str(f['text'])))}</pre>",
         *[f'<div class="wide">{mathml}</div>' for _, mathml in formulas(str(f.get("op") or ""))],
     ]
@@ -99,6 +100,8 @@ def _finding(f: dict[str, Any]) -> str:
         made += ["<p>Witness</p>", f"<pre>{html.escape(plain_lines(str(f['witness'])))}</pre>"]
     if f.get("example"):
         made.append(f"<p>Again: <code>{_text(json.dumps(f['example']))}</code></p>")
+    if f.get("reproduce"):
+        made.append(f"<p>Reproduce: <code>{_text(f['reproduce'])}</code></p>")
     return "".join([*made, "</details>"])
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from gtape.verify.campaigns.kinds import plain_data
 from gtape.verify.campaigns.shapes import FINDING, LINE, NUMBER, misfit
 
-__all__ = ["FORMAT", "MARK", "Result", "ResultError", "Table"]
+__all__ = ["ACCEPTED", "FORMAT", "MARK", "Result", "ResultError", "Table"]
 
+ACCEPTED = "accepted"  # the entry of a finding that is meant, or that the options let pass
 MARK = "report"
 FORMAT = 1
 
@@ -59,7 +60,7 @@ class Result:
         The largest values by name, such as the error of each op in ULP.
     findings : list of dict
         "verdict", "cause", "text", "times", and as far as they are known "op", "order", "reason", "exact", "got",
-        "witness", "line", "example".
+        "witness", "line", "example", "reproduce" (a command), "accepted" (why the finding does not fail the run).
     errors : list of str
         The jobs without a result, each with its error.
     tables : list of Table

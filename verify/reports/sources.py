@@ -7,13 +7,14 @@ from typing import Any
 
 from gtape.verify.campaigns.journal import Lines
 from gtape.verify.campaigns.totals import totals_of
-from gtape.verify.reports.result import Result, ResultError, Table
+from gtape.verify.reports.result import ACCEPTED, Result, ResultError, Table
 from gtape.verify.search.rows import Row
 from gtape.verify.verdicts.machine import machine, versions
 from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["SAMPLE", "of_check", "of_data", "of_journal"]
 
+_OF_RECORDS = ("ok", "text", "times", "fails", "declared")  # what a result says in other words
 SAMPLE = 10  # shards that a report holds whole, because a report without findings is replayed by these
 
 
@@ -71,7 +72,7 @@ def _of_report(data: dict[str, Any], title: str) -> Result:
 
 def _finding(f: dict[str, Any], cause: str, text: str | None = None) -> dict[str, Any]:
     """A finding of a check, from its data."""
-    kept = {k: v for k, v in f.items() if v is not None and k not in ("ok", "text", "times")}
+    kept = {k: v for k, v in f.items() if v is not None and k not in _OF_RECORDS}
     op = f", op {f['op']}" if f.get("op") else ""
     words = [f"got {f['got']}"] if f.get("got") is not None else []
     words += [f"exact {f['exact']}"] if f.get("exact") is not None else []
@@ -211,12 +212,26 @@ def _of_tests(data: dict[str, Any]) -> Result:
     result.ok, result.seconds = bool(data["ok"]), round(float(data["seconds"]), 1)
     result.counts = {"gradients": int(data["gradients"]), "numbers compared": int(data["numbers"])}
     result.counts |= {f"verdict: {k}": int(n) for k, n in data["verdicts"].items()}
+    result.began, result.settings = str(data.get("began", "")), dict(data.get("settings", {}))
+    left_out = int(data.get("left_out", 0))
+    if left_out:
+        result.counts["gradients that the sample leaves out"] = left_out
     rows, fine = [], []
     for t in data["tests"]:
         bad = [f for f in t["findings"] if f["fails"]]
-        rows.append([t["nodeid"], str(t["gradients"]), _ulp(t["max_ulp"]), f"{t['seconds']:.2f}", str(len(bad) or "")])
+        passed = [f for f in t["findings"] if not f["fails"] and not f["ok"]]
+        declared = [f for f in passed if f["declared"]]
+        told = [str(len(bad))] if bad else []
+        told += [f"{len(declared)} declared"] if declared else []
+        rows.append([t["nodeid"], str(t["gradients"]), _ulp(t["max_ulp"]), f"{t['seconds']:.2f}", ", ".join(told)])
         fine.append(not bad)
-        result.findings += [_finding(f, f"{t['nodeid']}: {f['verdict']}", f["text"]) for f in bad]
+        for f in (*bad, *passed):
+            made = _finding(f, f"{t['nodeid']}: {f['verdict']}", f["text"])
+            if f["declared"]:
+                made[ACCEPTED] = f"declared: {t['declared']}"
+            elif not f["fails"] and f["verdict"] != "undecided":
+                made[ACCEPTED] = "the options of the run let it pass"
+            result.findings.append(made)
     columns = ["test", ">gradients", ">worst ULP", ">seconds", ">findings"]
     result.tables.append(Table("Tests", columns, rows, fine))
     return result
