@@ -443,6 +443,122 @@ def test_many(k):
     assert 0 < sum(counts[0].values()) < 80
 
 
+def test_the_report_says_how_the_run_was_checked_and_what_the_sample_left_out(
+    pytester: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GTAPE_VERIFY", "sample=0.3;seed=4;order=1")
+    text = """
+def test_many():
+    for _ in range(40):
+        grad(tf.sin, 0.5)
+"""
+    found = run(text, "--gtape-verify", "--gtape-report=report.json", "--gtape-fail-on=rule")
+    data = report(pytester)
+    assert data["gradients"] + data["left_out"] == 40 and 0 < data["gradients"] < 40
+    found.stdout.fnmatch_lines([f"a sample of {data['gradients']} of 40 gradients checked in 1 test, *"])
+    wanted = {"GTAPE_VERIFY": "sample=0.3;seed=4;order=1", "sample": 0.3, "seed": 4, "order": 1, "fail_on": ["rule"]}
+    assert {name: data["settings"][name] for name in wanted} == wanted
+    assert data["began"].startswith("20")
+
+
+SWALLOWED = """
+import threading
+import unittest
+
+def wrong():
+    return grad(turned, 1.0)
+
+def in_a_thread():
+    thread = threading.Thread(target=caught)
+    thread.start()
+    thread.join()
+
+def caught():
+    try:
+        wrong()
+    except Exception:
+        pass
+
+def test_thread_fails():
+    in_a_thread()
+
+def test_caught_fails():
+    caught()
+
+def test_one_of_two_fails():
+    with pytest.raises(tf.VerificationError):
+        wrong()
+    caught()
+
+def test_skipped_fails():
+    caught()
+    pytest.skip("after a wrong gradient")
+
+@pytest.fixture
+def late():
+    yield
+    caught()
+
+def test_late_fixture_fails(late):
+    pass
+
+def test_expected():
+    with pytest.raises(tf.VerificationError, match="turned"):
+        wrong()
+    pytest.raises(AssertionError, wrong)
+
+def test_expected_in_a_group():
+    try:
+        wrong()
+    except tf.VerificationError as e:
+        error = e
+    with pytest.raises(ExceptionGroup):
+        raise ExceptionGroup("several", [error])
+
+class TestOfUnittest(unittest.TestCase):
+    def test_expected(self):
+        with self.assertRaises(tf.VerificationError):
+            wrong()
+        self.assertRaises(AssertionError, wrong)
+
+    def test_caught_fails(self):
+        caught()
+
+@pytest.mark.gtape(declared="turned round on purpose")
+def test_declared():
+    in_a_thread()
+
+@pytest.mark.gtape(off=True)
+def test_off():
+    with pytest.raises(tf.VerificationError):
+        tf.GradientTape(verify=True)
+        raise tf.VerificationError("of its own")
+
+def test_passed_by_its_own_options():
+    with tf.verifying(tf.verify.Options(fail_on="unstable")), pytest.warns(UserWarning):
+        wrong()
+
+@pytest.mark.xfail(raises=tf.VerificationError, strict=True)
+def test_expected_failure():
+    caught()
+"""
+
+
+def test_no_wrong_gradient_passes_in_a_thread_or_in_an_except_clause(pytester: pytest.Pytester, run: Any) -> None:
+    found = run(SWALLOWED, "--gtape-verify", "-W", "error", "--gtape-report=report.json")
+    bad = {line.split()[1].partition("::")[2] for line in found.outlines if line.startswith(("FAILED", "ERROR"))}
+    assert bad == {
+        "test_thread_fails", "test_caught_fails", "test_one_of_two_fails", "test_skipped_fails",
+        "test_late_fixture_fails", "TestOfUnittest::test_caught_fails",
+    }  # fmt: skip
+    assert "was raised in a thread, or which the test caught" in found.stdout.str()
+    tests = {t["nodeid"].partition("::")[2]: t for t in report(pytester)["tests"]}
+    assert not any(f["fails"] for f in tests["test_passed_by_its_own_options"]["findings"])
+    (finding,) = tests["test_caught_fails"]["findings"]
+    assert finding["reproduce"] == "python -m pytest test_it.py::test_caught_fails --gtape-verify"
+    run(SWALLOWED, "-k", "caught or thread").assert_outcomes(passed=3, deselected=10)
+
+
 def test_the_fixture(pytester: pytest.Pytester, run: Any) -> None:
     text = """
 def test_right(gtape_check):

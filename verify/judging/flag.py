@@ -29,7 +29,7 @@ from gtape.verify.judging.left import Left, any_seeds
 from gtape.verify.judging.progress import shown
 from gtape.verify.judging.returns import Returns
 from gtape.verify.judging.tangents import Tangent
-from gtape.verify.verdicts.collect import note
+from gtape.verify.verdicts.collect import note, note_left_out
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = [
@@ -122,6 +122,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     """
     options = Options.of(mode)
     if not is_sampled(options):
+        note_left_out()
         return
 
     with off():
@@ -169,6 +170,7 @@ def _check(
     """
     options = Options.of(mode)
     if not is_sampled(options):
+        note_left_out()
         return
 
     with off():
@@ -273,7 +275,7 @@ def conclude(report: Report, options: Options, seconds: float) -> None:
     if options.digits is not None:
         report.ask_for_digits(options.digits)
     report.sort()
-    note(report, seconds)
+    note(report, seconds, [f for f in report.findings if f.fails(options.fail_on, strict=options.strict)])
     report.raise_if_failed(strict=options.strict, fail_on=options.fail_on)
     for f in report.findings:
         if f.verdict == "undecided":

@@ -4,6 +4,7 @@ finding.
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import os
 import shlex
@@ -15,23 +16,28 @@ from typing import Any
 import pytest
 
 from gtape.base.escaping import plain
-from gtape.base.verification import Mode, Options, restart_sample, verify_mode, verifying
+from gtape.base.verification import FAILING, Mode, Options, restart_sample, verify_mode, verifying
 from gtape.errors import VerificationError
 from gtape.verify.command.files import refusal
 from gtape.verify.command.output import Usage, versions, write_json, write_text
+from gtape.verify.plugin.answers import answering
 from gtape.verify.plugin.records import Record, finding_text
 from gtape.verify.plugin.summary import Totals
 from gtape.verify.reports.formats import format_of
 from gtape.verify.reports.sources import of_data
 from gtape.verify.verdicts.collect import listening
 from gtape.verify.verdicts.machine import machine
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["Checks", "checking_conftests"]
 
 _RECORD = pytest.StashKey[Record]()
 _HEARD = pytest.StashKey[bool]()
 _OPTIONS = ("verify", "fail_on", "order", "budget")
+_PASSED_OVER = (
+    "the test passed over this error, which was raised in a thread, or which the test caught. If the error is meant, "
+    "expect it with pytest.raises(gtape.VerificationError), or say why with @pytest.mark.gtape(declared='...')"
+)
 
 
 class _Marked:
@@ -153,6 +159,7 @@ class Checks:
         self.config = config
         self.totals = Totals()
         self.unwritten: str | None = None
+        self.began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self.report: str | None = None
         self.on = config.getoption("gtape_verify") is not None
         self.changes = _changes(config.option)
@@ -181,7 +188,7 @@ class Checks:
         if marked.order is not None:
             changes["order"] = marked.order
         if marked.declared is not None:
-            changes |= {"fail_on": (), "strict": False}
+            changes |= {"fail_on": (), "strict": False, "digits": None}
         return _changed(changes, item.nodeid)
 
     def _mode_of(self, item: pytest.Item) -> Mode | None:
@@ -215,16 +222,20 @@ class Checks:
         record = Record(options)
         self._collecting.append(record)
 
-        def heard(report: Report, seconds: float) -> None:
+        def heard(report: Report, seconds: float, failed: list[Finding]) -> None:
             if self._collecting[-1] is record:  # a folder collects its files inside of its own collection
-                record.add(report, seconds)
+                record.add(report, seconds, failed)
+
+        def left_out() -> None:
+            if self._collecting[-1] is record:
+                record.count_left_out()
 
         try:
-            with _sampling(options), listening(heard):
+            with _sampling(options), listening(heard, left_out):
                 report: Any = yield
         finally:
             self._collecting.remove(record)
-        if record.gradients:
+        if record.gradients or record.left_out:
             report.gtape = {**record.as_dict(), "collected": True}
             if any(f["fails"] for f in record.findings.values()):
                 report.sections.append(("gtape: to reproduce", self.command(collector.nodeid)))
@@ -238,7 +249,10 @@ class Checks:
             return
         item.stash[_HEARD] = True
         try:
-            with listening(lambda report, seconds: self._record(item).add(report, seconds)):
+            with (
+                listening(lambda *told: self._record(item).add(*told), lambda: self._record(item).count_left_out()),
+                answering(lambda report: self._record(item).errors.answer(report)),
+            ):
                 yield
         finally:
             item.stash[_HEARD] = False
@@ -247,6 +261,40 @@ class Checks:
         if _RECORD not in item.stash:
             item.stash[_RECORD] = Record(self.options_of(item), _Marked(item).declared)
         return item.stash[_RECORD]
+
+    # An error of a check that no part of pytest sees must not pass: an error in a thread, or one that the test caught.
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        """Forget the errors of a set-up that failed."""
+        return (yield from self._passing(item, ends=False))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Fail a test that passed over an error of a check."""
+        return (yield from self._passing(item, ends=True))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        """Fail a test whose last threads or fixtures passed over an error of a check."""
+        return (yield from self._passing(item, ends=True))
+
+    def _passing(self, item: pytest.Item, *, ends: bool) -> Iterator[None]:
+        __tracebackhide__ = True
+        try:
+            result = yield
+        except pytest.skip.Exception:
+            raise
+        except BaseException:
+            self._record(item).errors.clear()  # the test has failed
+            raise
+        errors = self._record(item).errors
+        if ends and errors.count and self._mode_of(item):
+            report, more = errors.first(), errors.count - 1
+            errors.clear()
+            told = f"{report.summary() if report else ''}\n{_PASSED_OVER}{f' ({more} more)' if more else ''}"
+            raise VerificationError(told, report=report)
+        return result
 
     # -- where the results go
 
@@ -262,7 +310,7 @@ class Checks:
         report: Any = yield
         if call.excinfo is not None and call.excinfo.errisinstance(VerificationError):
             report.sections.append(("gtape: to reproduce", self.command(item.nodeid)))
-        if record is not None and (record.gradients or record.declared):
+        if record is not None and (record.gradients or record.left_out or record.declared):
             report.gtape = record.as_dict()
         return report  # type: ignore[no-any-return]
 
@@ -295,7 +343,9 @@ class Checks:
             "machine": machine(),
             "command": ["python", "-m", "pytest", *map(str, self.config.invocation_params.args)],
             "exitstatus": int(exitstatus),
-            **self.totals.as_dict(),
+            "began": self.began,
+            "settings": self._settings(),
+            **self.totals.as_dict(self.command),
         }
         text_of = format_of(self.report)
         try:
@@ -313,9 +363,21 @@ class Checks:
         """Print the options of the checks."""
         if not (self.on or verify_mode()):
             return "gtape: the gradients of marked tests are checked"
+        return f"gtape: every gradient is checked by {self._options()}"
+
+    def _options(self) -> Options:
+        """The options of the run, without the markers of single tests."""
         options = Options.of(verify_mode())
+        return Options(**{**{name: getattr(options, name) for name in Options.__slots__}, **self.changes})
+
+    def _settings(self) -> dict[str, Any]:
+        """All that says which gradients the run checks, and how."""
+        options = self._options()
         values = {name: getattr(options, name) for name in Options.__slots__}
-        return f"gtape: every gradient is checked by {Options(**{**values, **self.changes})}"
+        if options.fail_on is not None:
+            values["fail_on"] = [verdict for verdict in FAILING if verdict in options.fail_on]
+        checked = "every gradient" if self.on or verify_mode() else "the gradients of marked tests"
+        return {"checked": checked, "GTAPE_VERIFY": os.environ.get("GTAPE_VERIFY"), **values}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the results of the checks."""

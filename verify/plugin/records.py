@@ -9,6 +9,7 @@ from typing import Any
 from gtape.base.escaping import json_data, place_text
 from gtape.base.own_files import is_own
 from gtape.base.verification import Options
+from gtape.verify.plugin.answers import Unanswered
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["SLOWEST", "Record", "finding_text"]
@@ -34,9 +35,27 @@ class Record:
         self.verdicts: dict[str, int] = {}
         self.slowest: list[tuple[float, str, int]] = []
         self.findings: dict[Any, dict[str, Any]] = {}
+        self.left_out = 0
+        self.errors = Unanswered()
 
-    def add(self, report: Report, seconds: float) -> None:
-        """Add the report of one check; called below the frames of the user."""
+    def count_left_out(self) -> None:
+        """Count a gradient that the sample leaves out."""
+        self.left_out += 1
+
+    def add(self, report: Report, seconds: float, failed: list[Finding] | None = None) -> None:
+        """Add the report of one check; called below the frames of the user.
+
+        Parameters
+        ----------
+        report : Report
+        seconds : float
+        failed : list of Finding, optional
+            The findings that raise an error; by default those that raise one by the options of the test.
+        """
+        if failed is None:
+            failed = [f for f in report.findings if f.fails(self.options.fail_on, strict=self.options.strict)]
+        if failed and self.declared is None:
+            self.errors.add(report)
         self.gradients += 1
         self.numbers += report.checked
         self.max_ulp = max(self.max_ulp, report.max_ulp)
@@ -47,27 +66,28 @@ class Record:
         kept = (seconds, _users_line(), self.gradients)
         (heapq.heappush if len(self.slowest) < SLOWEST else heapq.heappushpop)(self.slowest, kept)
         for f in report.findings:
-            self._keep(f)
+            self._keep(f, any(f is x for x in failed))
 
-    def _keep(self, f: Finding) -> None:
+    def _keep(self, f: Finding, fails: bool) -> None:
         """Keep only the worst finding of a cause, because each step of a training loop may repeat the finding."""
         kept = self.findings.get(f.key)
         times = 1 if kept is None else kept["times"] + 1
+        fails = self.declared is None and (fails or (kept is not None and kept["fails"]))
         if kept is None or (f.ulps or 0.0) > kept["size"]:
             kept = {
                 **f.as_dict(),
                 "text": str(f),
                 "size": f.ulps or 0.0,
-                "fails": self.declared is None and f.fails(self.options.fail_on, strict=self.options.strict),
                 "declared": self.declared is not None and (f.verdict == "undecided" or not f.ok),
             }
-        self.findings[f.key] = {**kept, "times": times}
+        self.findings[f.key] = {**kept, "fails": fails, "times": times}
 
     def as_dict(self) -> dict[str, Any]:
         """The record as plain data."""
         found = [{k: v for k, v in f.items() if k != "size"} for f in self.findings.values()]
         made: dict[str, Any] = json_data({
             "gradients": self.gradients,
+            "left_out": self.left_out,
             "numbers": self.numbers,
             "max_ulp": self.max_ulp,
             "seconds": self.seconds,

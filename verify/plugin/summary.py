@@ -35,17 +35,28 @@ class Totals:
         """Add the record of a test, the last one if it ran several times."""
         self.tests[nodeid] = data
 
-    def as_dict(self) -> dict[str, Any]:
-        """The totals and the records, fit for JSON."""
+    def as_dict(self, command: Callable[[str], str] | None = None) -> dict[str, Any]:
+        """The totals and the records, fit for JSON.
+
+        Parameters
+        ----------
+        command : callable, optional
+            The command that runs a test again, from the test's name. Each finding then holds the command.
+        """
         verdicts: dict[str, int] = {}
         for data in self.tests.values():
             for verdict, n in data["verdicts"].items():
                 verdicts[verdict] = verdicts.get(verdict, 0) + n
         worst = max([d["max_ulp"] for d in self.tests.values()], default=0.0)
-        tests = [{"nodeid": name, **d, "max_ulp": _finite(d["max_ulp"])} for name, d in sorted(self.tests.items())]
+        tests = []
+        for name, d in sorted(self.tests.items()):
+            again = {} if command is None else {"reproduce": command(name)}
+            found = [{**f, **again} for f in d["findings"]]
+            tests.append({"nodeid": name, **d, "max_ulp": _finite(d["max_ulp"]), "findings": found})
         return {
             "ok": not any(f["fails"] for d in self.tests.values() for f in d["findings"]),
             "gradients": self._sum("gradients"),
+            "left_out": self._sum("left_out"),
             "numbers": self._sum("numbers"),
             "seconds": self._sum("seconds"),
             "max_ulp": _finite(worst),
@@ -66,10 +77,13 @@ class Totals:
         """
         if not self.tests:
             return []
-        total = self.as_dict()
+        total = self.as_dict(command)
         collected = sum("collected" in d for d in self.tests.values())
         checked = sum(bool(d["gradients"]) for d in self.tests.values()) - collected
         gradients, numbers = _many(total["gradients"], "gradient"), _many(total["numbers"], "number")
+        if total["left_out"]:
+            every = _many(total["gradients"] + total["left_out"], "gradient")
+            gradients = f"a sample of {total['gradients']:,} of {every}"
         where = _many(checked, "test")
         if collected:
             where += f" and in the collection of {_many(collected, 'file')}"

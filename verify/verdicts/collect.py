@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 from gtape.base.blocks import block
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.verdicts.verdict import Finding, Report
 
-__all__ = ["collecting", "listening", "note", "uncollected"]
+__all__ = ["collecting", "listening", "note", "note_left_out", "uncollected"]
 
 _open: ContextVar[tuple[Report, ...]] = ContextVar("gtape_collecting", default=())
 _serving: ContextVar[bool] = ContextVar("gtape_uncollected", default=False)
-_listeners: list[Callable[[Report, float], None]] = []
+Heard = Callable[[Report, float, list[Finding]], None]
+_listeners: list[Heard] = []
+_counters: list[Callable[[], None]] = []
 
 
 @block
@@ -45,34 +47,43 @@ def collecting() -> Iterator[Report]:
 
 
 @block
-def listening(heard: Callable[[Report, float], None]) -> Iterator[None]:
+def listening(heard: Heard, left_out: Callable[[], None] | None = None) -> Iterator[None]:
     """Call a function with the report of each check inside the block, including the checks of other threads.
 
     Parameters
     ----------
     heard : callable
-        Takes the report of one check and the seconds that the check took. It is called before the check may raise, in
-        the thread of the check, below the frames of the user.
+        Takes the report of one check, the seconds that the check took, and the findings that raise an error. It is
+        called before the check may raise, in the thread of the check, below the frames of the user.
+    left_out : callable, optional
+        Called for each gradient that is not checked because the sample leaves it out.
 
     Examples
     --------
     >>> import gtape as tf
     >>> from gtape.verify.verdicts.collect import listening
     >>> x = tf.Variable(3.0)
-    >>> with listening(lambda report, seconds: print(report.verdict, seconds > 0)), tf.verifying():
+    >>> with listening(lambda report, seconds, failed: print(report.verdict, seconds > 0, failed)), tf.verifying():
     ...     with tf.GradientTape() as tape:
     ...         y = x * x
     ...     g = tape.gradient(y, x)
-    correct True
+    correct True []
     """
+    count = left_out or _ignored
     try:
         _listeners.append(heard)
+        _counters.append(count)
         yield
     finally:
         _listeners.remove(heard)
+        _counters.remove(count)
 
 
-def note(report: Report, seconds: float) -> None:
+def _ignored() -> None:
+    pass
+
+
+def note(report: Report, seconds: float, failed: list[Finding]) -> None:
     """Add the report of one check to every open collection; called before the check may raise.
 
     Parameters
@@ -80,13 +91,22 @@ def note(report: Report, seconds: float) -> None:
     report : Report
     seconds : float
         The time that the check took.
+    failed : list of Finding
+        The findings that raise an error.
     """
     if not _serving.get():
         for heard in _listeners:
-            heard(report, seconds)
+            heard(report, seconds, failed)
     for whole in _open.get():
         whole.extend(report)
         whole.coverage["gradients"] += 1
+
+
+def note_left_out() -> None:
+    """Count a gradient that the sample leaves out."""
+    if not _serving.get():
+        for count in _counters:
+            count()
 
 
 @block

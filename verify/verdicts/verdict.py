@@ -213,7 +213,7 @@ class Finding:
         Parameters
         ----------
         named : set of str, optional
-            The verdicts that raise, harmless findings included. A finding with fewer digits than required raises anyway.
+            The verdicts that raise, harmless findings included. One with too few digits raises anyway.
         strict : bool
             True counts `undecided`; without `named`, and unless the options require digits, cancellations of more than
             four bits, too.
