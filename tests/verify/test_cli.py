@@ -202,6 +202,21 @@ def test_verify_takes_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no op named 'softsing'; did you mean softsign" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["campain", "x.jsonl"], "did you mean the command campaign?"),
+        (["check", "losses.py"], "the commands are campaign, census, "),
+        (["no_such_thing"], "the commands are campaign, census, "),
+    ],
+)
+def test_a_word_that_is_neither_a_command_nor_an_op_is_answered_with_the_commands(words: list[str], says: str) -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "gtape.verify", *words], capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert made.returncode == 2 and says in made.stderr and not made.stdout
+
+
 def test_a_function_stands_for_the_primitives_it_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["prove", "tf.reduce_sum", "math.log1p", "--processes", "1"]) == 0
     out = capsys.readouterr().out
