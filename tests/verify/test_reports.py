@@ -354,6 +354,7 @@ def test_every_format_shows_a_declared_finding_with_its_reason_and_its_command(s
         ("hello", "holds no result"),
         ("{", "is broken"),
         ('{"a": 1}', "no result that has a report"),
+        ('{"libraries": {}, "missing": [], "causes": []}', "gtape campaign --kind peers has reports"),
         ("[" * 100_000, "holds no result"),
         ('{"a": ' * 100_000, "is broken"),
         ('{"lines": [{}]}', "is broken"),

@@ -109,6 +109,11 @@ def of_data(data: Any) -> Result:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as e:
         raise ResultError(f"it is broken: {type(e).__name__}: {e}") from None
+    if "causes" in data and "libraries" in data:
+        raise ResultError(
+            "it is a result of gtape peers, which has no report: gtape peers -o FOLDER writes the findings, and the "
+            "journal of gtape campaign --kind peers has reports"
+        )
     raise ResultError(
         "it is no result that has a report: gtape verify, prove, census, doctor and campaign make one, and pytest with "
         "--gtape-report"
