@@ -600,6 +600,7 @@ def test_late(request):
         ("", ("--gtape-budget=-1",), "*`budget` is seconds, more than 0*"),
         ("", ("--gtape-report=no/such/folder.json",), "*--gtape-report=no/such/folder.json cannot be written*"),
         ("@pytest.mark.gtape(of=True)\ndef test(): pass", (), "*test_it.py::test: the marker gtape takes off=*not of"),
+        ("@pytest.mark.gtape(off=True, declared='x')\ndef test(): pass", (), "*takes off=True or declared=, not both"),
         ("@pytest.mark.gtape(declared='')\ndef test(): pass", (), "*takes the reason as text*"),
         ("@pytest.mark.gtape(order=0)\ndef test(): pass", (), "*`order` is a whole number*"),
     ],

@@ -61,6 +61,8 @@ class _Marked:
             raise pytest.UsageError(f"{item.nodeid}: the marker gtape takes off=True or False, not {self.off!r}")
         if self.declared is not None and (not isinstance(self.declared, str) or not self.declared.strip()):
             raise pytest.UsageError(f"{item.nodeid}: the marker gtape takes the reason as text: declared='clips'")
+        if self.off and self.declared is not None:
+            raise pytest.UsageError(f"{item.nodeid}: the marker gtape takes off=True or declared=, not both")
         try:
             Options(order=self.order)
         except (TypeError, ValueError) as e:
