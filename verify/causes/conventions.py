@@ -186,7 +186,8 @@ def _apart_along(
         slopes.append(abs(beside - slope))
     if not all(x.is_finite() for x in (*gaps, *slopes)):
         return None
-    return _stays_apart(*gaps, abs(here)), _stays_apart(*slopes, abs(slope))
+    (near, far), (flat, steep) = gaps, slopes
+    return _stays_apart(near, far, abs(here)), _stays_apart(flat, steep, abs(slope))
 
 
 def _stays_apart(near: arb, far: arb, size: arb) -> bool:

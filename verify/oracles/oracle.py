@@ -599,23 +599,23 @@ class Oracle(Replay):
             out[...] = arb(0)
             places = [index for index in places if summed[index] != 0][:1]
 
-        def along(way: Any) -> tuple[list[Any], list[Any]]:
+        def slopes_along(way: Any) -> tuple[list[Any], list[Any]]:
             return slopes(dict.fromkeys(mark.sources[mark.which], way))
 
         for index in places:
             if summed is not None:
-                out[index] = _slope_of_real(*along(turned(summed))) * (1 / summed[index])
+                out[index] = _slope_of_real(*slopes_along(turned(summed))) * (1 / summed[index])
                 continue
             u = zeros(shape)
             u[index] = arb(1)
             if mark.form == "jacobian":
-                out[(..., *index)] = along(u)[0][0]
+                out[(..., *index)] = slopes_along(u)[0][0]
             elif mark.form == "batch_jacobian":  # the sum over the target's rows
-                out[(index[0], *[slice(None)] * (rank - 1), *index[1:])] = along(u)[0][0].sum(axis=0)
+                out[(index[0], *[slice(None)] * (rank - 1), *index[1:])] = slopes_along(u)[0][0].sum(axis=0)
             else:
-                out[index] = _slope_of_real(*along(u))
+                out[index] = _slope_of_real(*slopes_along(u))
                 if turns:  # the conjugate of the transpose: the slope along i is the imaginary part
-                    out[index] = out[index] + _slope_of_real(*along(objects(u * acb(0, 1)))) * acb(0, 1)
+                    out[index] = out[index] + _slope_of_real(*slopes_along(objects(u * acb(0, 1)))) * acb(0, 1)
         return out
 
     def _swept(

@@ -80,7 +80,7 @@ def answering(heard: Callable[[Any], None]) -> Iterator[None]:
                 heard(e.report)
 
     # pytest and unittest have no hook for expected errors. These methods get each error that was expected.
-    info, context = pytest.ExceptionInfo, unittest.case._AssertRaisesContext  # type: ignore[attr-defined]
+    info, context = pytest.ExceptionInfo, unittest.case._AssertRaisesContext
     fill, made, end = vars(info)["fill_unfilled"], vars(info)["from_exception"], vars(context)["__exit__"]
 
     def fill_unfilled(self: Any, exc_info: Any) -> None:
