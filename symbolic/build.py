@@ -105,7 +105,7 @@ class _Builder:
         node.flows, node.rule_of = t.flows, t.rule_of
         node.inputs = tuple([self.number(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True)])
         if node.kind == "custom":
-            node.call = t.call
+            node.call, node.begun = t.call, t.begun
             node.body = tuple(self.number(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True))
         elif t.body is not None:
             node.mark = self.mark(t.body)

@@ -47,11 +47,13 @@ class Node:
         The op of the user's code whose rule ran the op.
     call : (function, arguments, keyword arguments) or None
         The call of a custom gradient's function.
+    begun : int
+        The sequence number from before the function ran; the records of its body have smaller ones.
     """
 
     __slots__ = (
-        "active", "body", "call", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim",
-        "rule_of", "seq", "step",
+        "active", "begun", "body", "call", "flows", "index", "inputs", "kind", "line", "mark", "output", "params",
+        "prim", "rule_of", "seq", "step",
     )  # fmt: skip
 
     def __init__(self, index: int, kind: str, output: Any, seq: int = 0) -> None:
@@ -69,6 +71,7 @@ class Node:
         self.rule_of: str | None = None
         self.body: tuple[int, ...] = ()
         self.call: Any = None
+        self.begun = 0
         self.mark: GradMark | None = None
 
     def __copy__(self) -> Node:
@@ -190,6 +193,9 @@ class Program:
     recomputed : list of Recomputed
         The calls of functions that the backward pass runs again. The ops of their bodies are nodes of the program.
 
+    passes_stops : bool
+        Whether a check decided which stops in the bodies of custom gradients pass derivatives on.
+
     A pickle keeps the program, except the functions of custom gradients.
 
     Examples
@@ -209,6 +215,7 @@ class Program:
         self.stops: frozenset[int] = frozenset()
         self.returned: dict[int, tuple[Any, bool]] = {}
         self.recomputed: list[Recomputed] = []
+        self.passes_stops = False
         self._blocked: dict[Any, dict[int, frozenset[int]]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -216,6 +223,16 @@ class Program:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def replace_steps(self, steps: dict[int, Any]) -> dict[int, Any]:
+        """Give nodes other steps, and so other ops or other active inputs. Returns the steps that they had."""
+        before = {}
+        for i, step in steps.items():
+            node = self.nodes[i]
+            before[i] = node.step
+            node.prim, node.step, node.active = step.prim, step, step.active
+        self._blocked.clear()
+        return before
 
     def add_number(self, node: Node) -> None:
         """Find the node by its sequence number, too."""

@@ -296,6 +296,7 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any, recomputes: bool
     tensors = [x if isinstance(x, (Tensor, Variable)) else _input(x) for x in flat]
     before = record.get_stack()
     probe: dict[int, Any] = {}
+    begun = next(record.count)
     with record.off(before.sessions, probe):
         returned = f(*args, **kwargs)  # the arguments as given, so that a number stays a number
     y, grad_fn = _pair(f, returned)
@@ -316,7 +317,7 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any, recomputes: bool
     inner = [x if isinstance(x, Tensor) else convert_to_tensor(x) for x in nest.flatten(y)]
     outs = [wrap(x._value) for x in inner]
     positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]
-    called = f, args, kwargs
+    called = begun, (f, args, kwargs)
     rule = declared, grad_fn, recomputes
     if before.sessions and not _record(before, called, rule, positions, variables, inner, outs, several):
         # If no input gets a gradient, tensors from elsewhere (a keyword argument) keep their plain derivatives.
@@ -367,7 +368,7 @@ def _input(x: Any) -> Any:
 
 def _record(
     stack: Any,
-    called: Any,
+    called: tuple[int, Any],
     rule: tuple[str | None, Any, bool],
     inputs: list[Any],
     variables: list[Any],
@@ -387,14 +388,15 @@ def _record(
     out = tuple(outs) if several else outs[0]
     out_layout = tuple([o._layout for o in outs]) if several else outs[0]._layout
     declared, grad_fn, recomputes = rule
+    begun, call = called
     step = CustomStep(
-        name_of(called[0]), declared, grad_fn, active, layouts, out_layout, len(inputs), variables, recomputes
+        name_of(call[0]), declared, grad_fn, active, layouts, out_layout, len(inputs), variables, recomputes
     )
     trace = None
     if stack.trace:
         seen = tuple([wrap(0.0) if t._layout.dtype.kind in "SUO" else t for t in tensors])
         trace = Trace(seen, tuple([o._value for o in outs]) if several else outs[0]._value, stack)
-        trace.idle, trace.body, trace.call = idle, inner, called
+        trace.idle, trace.body, trace.call, trace.begun = idle, inner, call, begun
         trace.body_origins = tuple([x._record for x in inner])
     attach(stack, new_record(step, parents, None, None, tapes), tensors, out, trace)
     return True

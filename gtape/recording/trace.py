@@ -354,9 +354,14 @@ class Trace:
         The records of the body's results.
     call : (function, arguments, keyword arguments) or None
         The call of a custom gradient's function.
+    begun : int
+        A sequence number from before a custom gradient's function ran. Numbers count down, so the records of its body
+        have smaller ones.
     """
 
-    __slots__ = ("body", "body_origins", "call", "flows", "idle", "inputs", "line", "origins", "output", "rule_of")
+    __slots__ = (
+        "begun", "body", "body_origins", "call", "flows", "idle", "inputs", "line", "origins", "output", "rule_of",
+    )  # fmt: skip
 
     def __init__(self, inputs: tuple[Any, ...], output: Any, stack: Any) -> None:
         self.inputs = inputs
@@ -374,6 +379,7 @@ class Trace:
         self.body: Any = None
         self.body_origins: tuple[Any, ...] = ()
         self.call: Any = None
+        self.begun = 0
 
 
 class GradNode:

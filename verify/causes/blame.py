@@ -28,6 +28,7 @@ from gtape.verify.causes.customs import (
     innermost,
     is_rounded,
     only_rounded,
+    unlike_body,
 )
 from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
@@ -139,8 +140,7 @@ def _inside_of_custom(oracle: Oracle, f: Failure) -> list[tuple[Node | None, str
     if _changes(f):
         return [(f.node, f"the gradient that {f.node.name} returns {CHANGES} ({_by(f)})")]
     deeper = inner_culprits(oracle, f.node) or _named(faulty_inside(oracle, f.node))
-    reason = f"the gradient that {f.node.name} returns is not the derivative of its body ({_by(f)})"
-    return [*deeper] or [(f.node, reason)]
+    return [*deeper] or [(f.node, unlike_body(oracle, f.node, _by(f)))]
 
 
 def _changes(f: Failure) -> bool:

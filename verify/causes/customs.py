@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from flint import acb, arb
 
+from gtape.base.escaping import place_text
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import digits, objects, to_float
 from gtape.symbolic.program import Node, Program
@@ -42,9 +43,10 @@ from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "CHANGE", "agrees_along", "changing", "faulty_along", "faulty_beside", "faulty_customs", "faulty_forwards",
-    "faulty_inside", "inner_culprits", "innermost", "is_rounded", "least_stable", "lies_between", "not_finite",
-    "ones_like", "only_rounded", "room_of", "roundings_of", "slopes_of_custom",
+    "CHANGE", "agrees_along", "certify_value", "changing", "faulty_along", "faulty_beside", "faulty_customs",
+    "faulty_forwards", "faulty_inside", "inner_culprits", "innermost", "is_rounded", "least_stable", "lies_between",
+    "not_finite", "ones_like", "only_rounded", "room_of", "roundings_of", "slopes_of_custom", "stops_of",
+    "unlike_body",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -90,12 +92,35 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
     return Failure("derivative of the custom gradient", node, error, by_constants=moved)
 
 
-def _certify_value(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
+def certify_value(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
     """As `certify_custom`, along several directions if the error may be a rounding."""
     failure = certify_custom(oracle, node, g, made)
     if failure is not None and is_rounded(failure):
         return certify_custom(oracle, node, g, made, _WAYS) or failure
     return failure
+
+
+def stops_of(oracle: Oracle, node: Node) -> list[Node]:
+    """The ops in the body of a custom gradient that stop a value. Those that ran before the function are left out."""
+    inside = [oracle.program.nodes[i] for i in sorted(inside_of(oracle, node))]
+    return [n for n in inside if n.kind == "op" and "stop" in n.prim.roles and node.seq < n.seq < node.begun]
+
+
+def unlike_body(oracle: Oracle, node: Node, by: str) -> str:
+    """Why a custom gradient is wrong; `by` says by how much.
+
+    The reason names a stopped value of the body, because TensorFlow runs a body under no tape, where a stop changes
+    nothing.
+    """
+    reason = f"the gradient that {node.name} returns is not the derivative of its body ({by})"
+    stops = stops_of(oracle, node)
+    if not stops:
+        return reason
+    place = "" if stops[0].line is None else f" ({place_text(stops[0].line)})"
+    return (
+        f"{reason}; {stops[0].name} stops a value of the body{place}, and the gradient is neither the derivative with "
+        "this value as a constant nor the derivative without the stop"
+    )
 
 
 def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[int] = ()) -> list[Failure]:
@@ -122,7 +147,7 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[i
         if calls[_function_of(node)] > _CALLS:
             continue
         try:
-            failure = _certify_slope(oracle, node, g) if slopes else _certify_value(oracle, node, g, made)
+            failure = _certify_slope(oracle, node, g) if slopes else certify_value(oracle, node, g, made)
         except ArithmeticError:
             continue
         if failure is not None and (before is None or failure.error > before.error):
@@ -246,7 +271,7 @@ def faulty_forwards(
                 forward = f"so forward mode, which transposes the gradient, gets {lost[1]}"
                 found[_function_of(node)] = node, f"the gradient of {node.name} {lost[0]}, {forward}"
                 continue
-            failure = _certify_value(oracle, node, gs, cotangents_returned(sub, outputs, env))
+            failure = certify_value(oracle, node, gs, cotangents_returned(sub, outputs, env))
         except ArithmeticError:
             continue
         if failure is None:
@@ -254,11 +279,7 @@ def faulty_forwards(
         if is_rounded(failure):
             calls[_function_of(node)] += 1
             continue
-        error = f"(relative error {failure.error:.3g})"
-        found[_function_of(node)] = (
-            node,
-            f"the gradient that {node.name} returns is not the derivative of its body {error}",
-        )
+        found[_function_of(node)] = node, unlike_body(oracle, node, f"relative error {failure.error:.3g}")
     return list(found.values())
 
 
@@ -349,8 +370,7 @@ def faulty_along(oracle: Oracle, moving: dict[int, Any], among: Iterable[int]) -
         if not is_rounded(
             Failure("custom gradient", node, error, by_constants=by_constants(oracle, node, given, ways))
         ):
-            reason = f"the gradient that {node.name} returns is not the derivative of its body"
-            found.append((node, f"{reason} (relative error {error:.3g} along the tangent)"))
+            found.append((node, unlike_body(oracle, node, f"relative error {error:.3g} along the tangent")))
     return found
 
 

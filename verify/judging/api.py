@@ -35,6 +35,7 @@ from gtape.verify.causes.flips import crossing
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, outside
 from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, has_values, with_limits
+from gtape.verify.causes.stops import pass_stops
 from gtape.verify.judging.block import examined
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
@@ -341,6 +342,7 @@ def _precisions(program: Program, wanted: int) -> tuple[int, ...]:
 
 def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> list[Any]:
     """A row of the exact derivative; with infinite inputs or constants its limit."""
+    pass_stops(program)
     given = [np.asarray(n.output) for n in program.nodes if n.kind in ("leaf", "const")]
     if not any(v.dtype.kind == "f" and np.isinf(v).any() for v in given):
         return _finite_row(program, seeds, wanted, order)

@@ -33,6 +33,7 @@ from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, masked_by_infinities, outside, shown_by
 from gtape.verify.causes.second_runs import name_second_runs
 from gtape.verify.causes.sides import Sides, has_values, is_quick
+from gtape.verify.causes.stops import pass_stops
 from gtape.verify.causes.whole_function import as_a_whole, lie_between_sides
 from gtape.verify.judging.comparison import (
     Causes,
@@ -91,6 +92,7 @@ class Judgement(Causes):
     checked_ops: Local | None = None  # the checks of single ops, if the mode has them
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
+        pass_stops(program)
         self.program, self.got, self.locally = program, got, locally
         self.order = order_of(program)
         self.open = unimplemented(program)
