@@ -177,3 +177,13 @@ def test_several_outputs_of_a_stopped_body_may_have_right_gradients() -> None:
 def test_a_stopped_body_in_a_function_is_right_as_well() -> None:
     root = _root(last=tf.stop_gradient)
     assert check(tf.function(lambda a: tf.reduce_sum(root(a) ** 2)), A).verdict == "correct"
+
+
+@pytest.mark.parametrize(("factor", "error"), [(0.0, "1"), (0.5, "0.5"), (4.0, "0.75"), (-1.0, "2")])
+def test_the_relative_error_of_a_wrong_gradient_is_that_of_the_larger_number(factor: float, error: str) -> None:
+    @tf.custom_gradient
+    def sine(x: Any) -> Any:
+        return tf.sin(x), lambda g: factor * g * tf.cos(x)
+
+    report = check(lambda x: tf.reduce_sum(sine(x) ** 2), np.array([0.3, -0.5, 0.7, 1.1]))
+    assert f"(relative error {error} along a random direction)" in report.findings[0].reason

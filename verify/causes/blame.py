@@ -163,7 +163,7 @@ def _lost_slope(f: Failure) -> tuple[Node | None, str]:
 
 
 def _by(failure: Failure) -> str:
-    return f"relative error {failure.error:.3g} along a random direction"
+    return f"relative error {failure.shown:.3g} along a random direction"
 
 
 def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:

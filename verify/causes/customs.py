@@ -29,6 +29,7 @@ from gtape.verify.oracles.certificates import (
 from gtape.verify.oracles.enclosures import (
     directions,
     disagreement,
+    distance_of,
     inner,
     is_complex,
     is_floating,
@@ -88,8 +89,8 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
     error = disagreement(got, expected, scale)
     if not error:
         return None
-    moved = by_constants(oracle, node, g, once, twice)
-    return Failure("derivative of the custom gradient", node, error, by_constants=moved)
+    moved, distance = by_constants(oracle, node, g, once, twice), distance_of(got, expected)
+    return Failure("derivative of the custom gradient", node, error, by_constants=moved, distance=distance)
 
 
 def certify_value(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
@@ -279,7 +280,7 @@ def faulty_forwards(
         if is_rounded(failure):
             calls[_function_of(node)] += 1
             continue
-        found[_function_of(node)] = node, unlike_body(oracle, node, f"relative error {failure.error:.3g}")
+        found[_function_of(node)] = node, unlike_body(oracle, node, f"relative error {failure.shown:.3g}")
     return list(found.values())
 
 
@@ -370,7 +371,8 @@ def faulty_along(oracle: Oracle, moving: dict[int, Any], among: Iterable[int]) -
         if not is_rounded(
             Failure("custom gradient", node, error, by_constants=by_constants(oracle, node, given, ways))
         ):
-            found.append((node, unlike_body(oracle, node, f"relative error {error:.3g} along the tangent")))
+            by = f"relative error {distance_of(total, expected):.3g} along the tangent"
+            found.append((node, unlike_body(oracle, node, by)))
     return found
 
 

@@ -19,6 +19,7 @@ from gtape.verify.oracles.enclosures import (
     certainly_not_0,
     directions,
     disagreement,
+    distance_of,
     inner,
     is_complex,
     is_floating,
@@ -48,6 +49,9 @@ _DEEPEST = 4  # directions of jets, each of which doubles the work
 class Failure(NamedTuple):
     """A failed certificate: the kind of comparison, the node, the relative error, and the mark of an inner gradient, if
     any. For a custom gradient also the relative move of its body's derivative by the roundings of constants.
+
+    The error is relative to the sizes of the terms, as roundings are. `distance` is relative to the larger of both
+    numbers, which cancellation of the terms leaves alone; 0.0 if it was not taken.
     """
 
     what: str
@@ -55,6 +59,12 @@ class Failure(NamedTuple):
     error: float
     mark: GradMark | None = None
     by_constants: float = 0.0
+    distance: float = 0.0
+
+    @property
+    def shown(self) -> float:
+        """The relative error for people."""
+        return self.distance or self.error
 
 
 def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
@@ -432,11 +442,13 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
         None if c is None else directions_of(oracle.program.nodes[j], oracle.rng, c)
         for j, c in zip(node.inputs, slopes, strict=True)
     ]
-    error = disagreement_along(ways, slopes, lambda us: _through_mirror(oracle, node, g, us))
-    return Failure("rule", node, error) if error else None
+    error, distance = disagreement_along(ways, slopes, lambda us: _through_mirror(oracle, node, g, us))
+    return Failure("rule", node, error, distance=distance) if error else None
 
 
-def disagreement_along(ways: list[Any], slopes: list[Any], along: Callable[[list[Any]], tuple[arb, arb]]) -> float:
+def disagreement_along(
+    ways: list[Any], slopes: list[Any], along: Callable[[list[Any]], tuple[arb, arb]]
+) -> tuple[float, float]:
     """The disagreement of some slopes with a derivative, along given ways and along the exact zeros of the slopes.
 
     Parameters
@@ -448,8 +460,10 @@ def disagreement_along(ways: list[Any], slopes: list[Any], along: Callable[[list
 
     Returns
     -------
-    float
+    error : float
         As `disagreement`; 0.0 without any.
+    distance : float
+        As `distance_of`; along zeros the error itself.
     """
     total, scale = arb(0), arb(0)
     for u, c in zip(ways, slopes, strict=True):
@@ -457,8 +471,11 @@ def disagreement_along(ways: list[Any], slopes: list[Any], along: Callable[[list
             total, scale = total + inner(u, c), scale + magnitude(u, c)
     expected, size = along(ways)
     error = disagreement(total, expected, scale + size)
-    still = None if error else at_zeros(ways, slopes)
-    return error if still is None else certainly_not_0(along(still)[0])
+    if error:
+        return error, distance_of(total, expected)
+    still = at_zeros(ways, slopes)
+    error = 0.0 if still is None else certainly_not_0(along(still)[0])
+    return error, error
 
 
 def _through_mirror(oracle: Oracle, node: Node, g: Any, ways: list[Any]) -> tuple[arb, arb]:
@@ -507,14 +524,14 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
     def along(ways: list[Any]) -> tuple[arb, arb]:
         return _through_body(oracle, node, g, dict(zip(names, ways, strict=True)))
 
-    error = moved = 0.0
+    error = distance = moved = 0.0
     for k in range(times):
         directions = custom_directions(oracle, node, slopes) if k % 2 == 0 else _levelled(oracle, node, slopes)
-        off = disagreement_along(list(directions.values()), [slopes.get(j) for j in names], along)
-        error = max(error, off)
+        off, apart = disagreement_along(list(directions.values()), [slopes.get(j) for j in names], along)
+        error, distance = max(error, off), max(distance, apart)
         if off:
             moved = max(moved, by_constants(oracle, node, g, directions), _by_saved(oracle, node, g, directions))
-    return Failure("custom gradient", node, error, by_constants=moved) if error else None
+    return Failure("custom gradient", node, error, by_constants=moved, distance=distance) if error else None
 
 
 def _by_saved(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> float:

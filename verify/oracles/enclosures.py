@@ -16,8 +16,8 @@ from gtape.symbolic.balls import assumed, objects, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld
 
 __all__ = [
-    "BALLS", "at_zeros", "bands", "certainly_not_0", "directions", "disagreement", "inner", "is_complex", "is_floating",
-    "jet_world", "magnitude", "magnitudes", "plus", "random_cotangents", "turned", "zeros",
+    "BALLS", "at_zeros", "bands", "certainly_not_0", "directions", "disagreement", "distance_of", "inner",
+    "is_complex", "is_floating", "jet_world", "magnitude", "magnitudes", "plus", "random_cotangents", "turned", "zeros",
 ]  # fmt: skip
 
 BALLS = BallWorld()
@@ -178,8 +178,14 @@ def is_floating(value: Any) -> bool:
     return np.asarray(value).dtype.kind in "fc"
 
 
+def distance_of(a: arb, b: arb) -> float:
+    """The distance of two numbers relative to the larger one: 1.0 if one of them is 0, and 2.0 for opposite numbers."""
+    larger = max(abs(a.mid()), abs(b.mid()))
+    return float(abs(a.mid() - b.mid()) / larger) if larger != 0 else 0.0
+
+
 def disagreement(a: arb, b: arb, scale: arb) -> float:
-    """0.0 if two enclosures may hold the same number, otherwise their relative distance.
+    """0.0 if two enclosures may hold the same number, otherwise their distance relative to `scale`.
 
     Raises
     ------
