@@ -249,3 +249,17 @@ def test_what_rows_share_notes_its_assumed_ties_for_each_row() -> None:
             assert len(noted) == 1
         assert len(runs) == 1
         assert not shared.get("tie", make), "without assumptions another result counts"
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda h: tf.reduce_sum(tf.math.segment_max(tf.gather(h, [0, 0]) ** 2, np.array([0, 0]))),
+        lambda h: tf.reduce_max(tf.gather(h, [0, 0])),
+    ],
+)
+def test_the_slopes_at_a_tie_are_said_to_be_those_of_the_op_alone(f: Any) -> None:
+    (finding,) = check(f, np.array([1.3])).findings
+    assert finding.verdict == "convention"
+    assert f"if the inputs of {finding.op} move apart along a direction" in finding.reason
+    assert f"the slope of {finding.op} alone is" in finding.reason

@@ -88,7 +88,7 @@ def _two_slopes(node: Node, oracle: Oracle) -> str | None:
         if apart.any():
             k = int(np.argmax(apart))
             return (
-                f"a tie or kink: {node.prim.kinks[0]}; along a direction the slope is {left[k]:.6g} before and "
-                f"{right[k]:.6g} behind"
+                f"a tie or kink: {node.prim.kinks[0]}; if the inputs of {node.name} move apart along a direction, the "
+                f"slope of {node.name} alone is {left[k]:.6g} before and {right[k]:.6g} behind"
             )
     return None
