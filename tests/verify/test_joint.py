@@ -76,6 +76,96 @@ def test_claims_are_compared_along_directions_of_several_elements(
         assert not report.ok and report.verdict in ("convention", "rule"), (claim, report)
 
 
+def _length(x: Any) -> Any:
+    return tf.sqrt(tf.reduce_sum(x * x))
+
+
+def _bent(x: Any) -> Any:
+    return tf.nn.relu(x[0]) + tf.nn.relu(x[1]) - tf.nn.relu(-x[0] - x[1])
+
+
+def _three(x: Any) -> Any:
+    return tf.reduce_max(tf.stack([x[0], x[1], -x[0] - x[1]]))
+
+
+# A function, a point, claims in the convex hull of the derivatives beside it, and claims in each interval alone.
+HULLS: dict[str, tuple[Any, Any, list[Any], list[Any]]] = {
+    "norm": (tf.norm, [0.0, 0.0], [[0.6, 0.6], [0.6, 0.8], [-0.8, 0.6], [0, 1]], [[0.9, 0.9], [0.6, -0.82]]),
+    "norm of five": (
+        tf.norm, [0.0] * 5, [[0.6, 0.8, 0, 0, 0], [0.44] * 5], [[0.6, 0.8, 0, 0, 0.2], [0.47] * 5]
+    ),
+    "root of squares": (_length, [0.0, 0.0], [[0.6, 0.6], [0.6, 0.8], [0, 0]], [[0.9, 0.9], [-0.9, 0.9]]),
+    "hypot": (lambda x: tf.math.hypot(x[0], x[1]), [0.0, 0.0], [[0.6, 0.8], [-0.5, 0.5]], [[0.9, 0.9], [1, -1]]),
+    "concave": (lambda x: 1.0 - tf.norm(x), [0.0, 0.0], [[0.6, 0.8]], [[0.9, 0.9]]),
+    "some elements": (lambda x: tf.norm(x[:2]) + x[2], [0.0, 0.0, 1.0], [[0.6, 0.8, 1]], [[0.9, 0.9, 1]]),
+    "before a smooth function": (lambda x: tf.exp(3.0 * tf.norm(x)), [0.0, 0.0], [[1.8, 2.4]], [[2.7, 2.7]]),
+    "norm 1": (lambda x: tf.norm(x, ord=1), [0.0, 0.0], [[1, 1], [1, -1], [-0.5, 1]], []),
+    "three planes": (_three, [0.0, 0.0], [[0.4, 0.4], [1, 0], [-1, -1], [0.5, 0.5]], [[0.9, 0.9], [1, 1], [-1, 0]]),
+    "least of three planes": (lambda x: -_three(x), [0.0, 0.0], [[-0.5, -0.5], [1, 1]], [[-0.9, -0.9], [1, 0]]),
+    "ridge and edge": (
+        lambda x: tf.nn.relu(x[0] - 100.0 * tf.abs(x[1])) - tf.abs(x[0]), [0.0, 0.0], [[0, 100], [-1, 0], [1, 0]], []
+    ),
+    "saddle": (lambda x: tf.abs(x[0]) - tf.abs(x[1]), [0.0, 0.0], [[1, -1], [1, 1], [0, 0]], []),
+    "norms apart": (
+        lambda x: tf.norm(x[:2]) - tf.norm(x[2:]), [0.0] * 4, [[0.6, 0.6, 0.6, 0.8], [0, 0, 0, 1]], [[0.9, 0.9, 0, 0]]
+    ),
+    "conventions of relu": (_bent, [0.0, 0.0], [[0, 0], [1, 0], [1, 1]], [[0.1, 0.1]]),
+    "products": (lambda x: tf.nn.relu(x[0]) * x[1], [0.0, 2.0], [[0, 0], [1, 0], [2, 0]], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("f", "x", "inside", "outside"), HULLS.values(), ids=HULLS)
+def test_claims_lie_in_the_convex_hull_of_the_derivatives_beside_the_point(
+    f: Any, x: Any, inside: Any, outside: Any, dtype: str
+) -> None:
+    x = np.array(x, dtype)
+    for claim in inside:
+        report = judge(f, x, np.array(claim, dtype))
+        assert report.ok and report.verdict == "convention", (claim, report)
+    for claim in outside:
+        report = judge(f, x, np.array(claim, dtype))
+        assert not report.ok and "the one-sided derivatives" in report.findings[0].reason, (claim, report)
+
+
+@pytest.mark.parametrize("f", [tf.abs, lambda z: tf.sqrt(tf.math.real(z * tf.math.conj(z)))], ids=["abs", "root"])
+def test_claims_for_the_modulus_of_a_complex_zero_lie_in_the_unit_disc(f: Any) -> None:
+    for claim in (0.6 + 0.6j, 0.6 - 0.8j, 1j, 0j):
+        assert judge(f, 0j, claim).ok, claim
+    for claim in (0.9 + 0.9j, 0.9 - 0.9j, 0.6 + 0.82j):
+        report = judge(f, 0j, claim)
+        assert not report.ok, claim
+        assert "of elements [] (real part), [] (imaginary part) the one-sided" in report.findings[0].reason
+
+
+@settings(max_examples=1 + settings.default.max_examples // 8)
+@given(angle=st.floats(0.0, 6.28), size=st.floats(0.0, 1.0), n=st.integers(2, 4))
+def test_every_element_of_the_unit_ball_passes_for_a_norm(angle: float, size: float, n: int) -> None:
+    claim = np.zeros(n)
+    claim[0], claim[-1] = size * np.cos(angle), size * np.sin(angle)
+    assert judge(tf.norm, np.zeros(n), claim).ok
+
+
+@settings(max_examples=1 + settings.default.max_examples // 8)
+@given(angle=st.floats(0.2, 1.3), size=st.floats(1.001, 1.3))
+def test_no_claim_longer_than_1_passes_for_a_norm(angle: float, size: float) -> None:
+    assert not judge(tf.norm, np.zeros(2), size * np.array([np.cos(angle), np.sin(angle)])).ok
+
+
+def test_claims_for_functions_of_several_arguments_are_compared_jointly() -> None:
+    for claim, ok in (((0.6, 0.8), True), ((0.9, 0.9), False)):
+        for f in (tf.math.hypot, lambda x, y: tf.sqrt(x * x + y * y)):
+            assert judge(f, (0.0, 0.0), claim).ok == ok
+
+
+def test_the_report_names_the_direction_and_the_interval() -> None:
+    reason = judge(_three, np.zeros(2), np.array([0.9, 0.9])).findings[0].reason
+    assert reason == (
+        "along (1, 1) of elements [0], [1] the one-sided derivatives of the function as a whole lie in [-2, 1], but "
+        "the claims give 1.8"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 40])
 def test_any_share_of_many_equal_numbers_passes_if_it_adds_up(n: int) -> None:

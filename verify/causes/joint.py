@@ -3,8 +3,8 @@
 At a tie, max(x, y) has the derivatives (1, 0) and (0, 1) beside the point. A claim of (1, 1) lies in the interval
 [0, 1] of each element, but max grows by 1 along (1, 1), on all sides, and the claim says 2. The generalised derivative
 is the convex hull of the derivatives beside the point (Clarke, "Optimization and Nonsmooth Analysis", 1983). This
-module compares a claim with the affine hull, because all derivatives beside the point agree along the directions that
-are orthogonal to it.
+module compares a claim with the affine hull first, because all derivatives beside the point agree along the directions
+that are orthogonal to it, and then with the convex hull.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from gtape.verify.causes.hull import gap_to_hull
 
 __all__ = ["ALIKE", "Across", "across"]
 
@@ -26,7 +28,7 @@ _FAR = 1e-3  # of the size of an element
 
 
 class Across(NamedTuple):
-    """A direction along which all derivatives beside a point agree, and the claim differs.
+    """A direction along which a claim differs from all derivatives beside a point.
 
     Attributes
     ----------
@@ -34,13 +36,16 @@ class Across(NamedTuple):
         The elements that the direction moves.
     moves : list of float
         By how much, at most 1.
-    exact, claimed : float
-        The derivative along the direction, and that of the claim.
+    low, high : float
+        The least and the greatest derivative along the direction; equal if all agree.
+    claimed : float
+        That of the claim.
     """
 
     places: list[tuple[int, tuple[int, ...]]]
     moves: list[float]
-    exact: float
+    low: float
+    high: float
     claimed: float
 
     def __str__(self) -> str:
@@ -54,6 +59,8 @@ def across(
     probe: Callable[[list[Any], float], list[list[Any]]],
     room: float,
     budget: int,
+    *,
+    convex: bool = False,
 ) -> Across | None:
     """A direction along which the claims differ from all derivatives beside a point; None if none is found.
 
@@ -70,6 +77,8 @@ def across(
         The relative error of claims.
     budget : int
         Of calls of `probe`.
+    convex : bool
+        Whether to compare the claims with the convex hull of the derivatives, too.
     """
     places = [(s, index) for s, c in enumerate(claims) if c is not None for index in np.ndindex(*np.shape(c))]
     if not 2 <= len(places) <= _MOST:
@@ -83,6 +92,10 @@ def across(
         for (s, index), move in zip(places, way.tolist(), strict=True):
             moves[s][index] = move
         return moves
+
+    def found_along(way: Any, low: float, high: float) -> Across:
+        shown = [(place, move) for place, move in zip(places, way.tolist(), strict=True) if move]
+        return Across([p for p, _ in shown], [m for _, m in shown], low, high, float(claim @ way))
 
     def made(way: Any, part: float) -> list[Any]:
         """The derivatives before and behind the point, as vectors; none if the budget is spent."""
@@ -110,7 +123,10 @@ def across(
         units = np.where(kinked, sizes, np.inf)  # all elements have a share, whatever their sizes
         rest, before = np.zeros(len(places)), rank
         rest[kinked], rank = _rest(((claim - rows[0]) / units)[kinked], ((rows - rows[0]) / units)[:, kinked], room)
-        if np.abs(rest).max() <= room or rank == before:
+        if np.abs(rest).max() <= room:
+            gap = gap_to_hull(claim, vectors, units, made, room) if convex else None
+            return None if gap is None else found_along(*gap)
+        if rank == before:
             return None
         way = rest * (units.min() / units)
         way = way / np.abs(way).max()
@@ -126,8 +142,7 @@ def across(
             if others:
                 break
         else:
-            shown = [(place, move) for place, move in zip(places, way.tolist(), strict=True) if move]
-            return Across([p for p, _ in shown], [m for _, m in shown], expected, float(claim @ way))
+            return found_along(way, expected, expected)
         vectors += others
 
 

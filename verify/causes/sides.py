@@ -201,6 +201,7 @@ class Sides:
         self.open = ""  # why it is open whether all numbers are limits
         # The dtypes of the numbers, if these are compared along directions of several elements, too.
         self.joint: Sequence[Any] | None = None
+        self.convex = True  # whether these numbers are compared with the convex hull of derivatives
         self.across: Across | None = None  # such a direction, along which the numbers differ from all derivatives
         self.differ = False  # whether derivatives on several sides are different
         self.compared = False  # whether the numbers were compared with the derivatives on all sides
@@ -209,6 +210,20 @@ class Sides:
         self.blurred = False  # whether derivatives beside the point were not known well enough
         self.swept = False  # whether sweeps give the derivative by all elements at once
         self.rng = np.random.default_rng(37)
+
+    @contextlib.contextmanager
+    def jointly(self, numbers: list[Any] | None, *, convex: bool = True) -> Iterator[None]:
+        """Compare numbers of these dtypes along directions of several elements, too; None compares elements alone.
+
+        Numbers by the conventions of ops may lie outside of the convex hull: relu(x) + relu(y) - relu(-x - y) has the
+        slope 0 by each element at 0, and 1 or more along (1, 1) at all points beside it.
+        """
+        self.joint = None if numbers is None else [None if g is None else np.asarray(g).dtype for g in numbers]
+        self.convex = convex
+        try:
+            yield
+        finally:
+            self.joint = None
 
     def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
         """The interval of each element whose derivative at the point, in `numbers`, is not the limit of derivatives
@@ -238,7 +253,7 @@ class Sides:
         if self.program.size > _MOST:
             self.open = TOO_MANY
             return None
-        if jumps or self.anywhere or self.row is None:
+        if jumps or self.anywhere or self.row is None or self.joint is not None:
             return self._intervals(numbers, jumps)
         row, known, intervals = self.shared.get(
             ("intervals", id(self.row)), lambda: (self.row, numbers, self._intervals(numbers, jumps))
@@ -749,7 +764,8 @@ class Sides:
         floats = [None if e is None else to_float(objects(e)) for e in numbers]
         with contextlib.suppress(ArithmeticError):
             known = [[None if e is None else to_float(objects(e)) for e in made] for made in points]
-            return across(floats, known, probe, max(ALIKE, 64 * room), _MOST_SEARCHED // (2 * program.size))
+            budget = _MOST_SEARCHED // (2 * program.size)
+            return across(floats, known, probe, max(ALIKE, 64 * room), budget, convex=self.convex)
         return None
 
     def _knows_all_pieces(self) -> bool:

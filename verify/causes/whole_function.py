@@ -28,7 +28,7 @@ from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["along_directions", "as_a_whole", "lie_between_sides"]
+__all__ = ["along_directions", "as_a_whole", "floats_in_parts", "lie_between_sides"]
 
 _PARTS = ("real part", "imaginary part")
 
@@ -163,7 +163,9 @@ def _as_a_whole(
     return [*merged(worst_first), *findings] or deciding, exact, got
 
 
-def lie_between_sides(sides: Sides, got: list[Any], rounding: Callable[[], list[Any] | None] | None = None) -> bool:
+def lie_between_sides(
+    sides: Sides, got: list[Any], rounding: Callable[[], list[Any] | None] | None = None, *, jointly: bool = False
+) -> bool:
     """Whether all numbers lie between the one-sided derivatives of the whole function. False if the sides are open.
 
     Parameters
@@ -172,9 +174,13 @@ def lie_between_sides(sides: Sides, got: list[Any], rounding: Callable[[], list[
     got : list of finite arrays or None
     rounding : callable, optional
         As for `as_a_whole`.
+    jointly : bool
+        Whether to compare the numbers along directions of several elements, too. Numbers that differ along one pass,
+        and `sides.across` tells the direction.
     """
     numbers = floats_in_parts(sides.split, got)
-    outside = sides.limits([None if g is None else objects(BALLS.lift(g)) for g in numbers])
+    with sides.jointly(numbers if jointly else None):
+        outside = sides.limits([None if g is None else objects(BALLS.lift(g)) for g in numbers])
     if outside is not None and rounding is not None and any(outside):
         outside = _beyond_roundings(outside, numbers, rounding() or [None] * len(numbers))
     return outside is not None and not any(outside)
@@ -192,15 +198,22 @@ def along_directions(apart: Across, who: Finding, got: list[Any], order: int, sp
     # The parts are those of conjugates.
     signs = [-1.0 if split[k] and at[-1] else 1.0 for k, at in apart.places]
     shown = apart._replace(moves=[sign * move for sign, move in zip(signs, apart.moves, strict=True)])
+    agree = apart.low == apart.high
     reason = (
-        f"along {shown} of elements {_named(apart.places, split)} all one-sided derivatives of the function as a whole "
-        f"are {apart.exact:.6g}, but the claims give {apart.claimed:.6g}"
+        f"along {shown} of elements {_named(apart.places, split)} {'all' if agree else 'the'} one-sided derivatives of "
+        f"the function as a whole {'are' if agree else 'lie in'} {_range(apart)}, but the claims give "
+        f"{apart.claimed:.6g}"
     )
     number = signs[0] * np.asarray(got[s])[index].item()
     at = index[:-1] if split[s] else index
     return Finding(
         "convention", order=order, op=who.op, line=who.line, element=(s, at), got=number, inside=False, reason=reason
     )
+
+
+def _range(apart: Across) -> str:
+    """The derivatives along a direction, as text."""
+    return f"{apart.low:.6g}" if apart.low == apart.high else f"[{apart.low:.6g}, {apart.high:.6g}]"
 
 
 def _named(places: list[tuple[int, tuple[int, ...]]], split: Sequence[bool]) -> str:
@@ -242,6 +255,7 @@ def _with_claims(
         for e, g in zip(exact, got, strict=True)
     ]
     finite = [None if g is None else objects(BALLS.lift(_far(np.asarray(g)))) for g in got]
+    by_conventions = True  # whether all claims are those of the conventions, which need not be in the convex hull
     for e, g, claims, out in zip(full, finite, got, outside, strict=True):
         if g is None:
             continue
@@ -251,9 +265,9 @@ def _with_claims(
         for index in map(tuple, np.argwhere(alike).tolist()):
             if index not in out:
                 g[index] = e[index]
-    sides.joint = [None if g is None else np.asarray(g).dtype for g in got]
-    missed = sides.limits(finite, jumps=True)
-    sides.joint = None
+        by_conventions = by_conventions and bool(alike.all())
+    with sides.jointly(got, convex=not by_conventions):
+        missed = sides.limits(finite, jumps=True)
     if missed is None:
         return exact, outside
     left: list[dict[tuple[int, ...], Interval]] = []

@@ -34,7 +34,7 @@ from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, masked_by_i
 from gtape.verify.causes.second_runs import name_second_runs
 from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.stops import pass_stops
-from gtape.verify.causes.whole_function import as_a_whole, lie_between_sides
+from gtape.verify.causes.whole_function import along_directions, as_a_whole, floats_in_parts, lie_between_sides
 from gtape.verify.judging.comparison import (
     Causes,
     Comparison,
@@ -401,8 +401,13 @@ class Judgement(Causes):
         """
         if any(g is not None and not np.isfinite(g).all() for g in self.got):
             return
-        inside = lie_between_sides(sides, [None if g is None else np.asarray(g) for g in self.got])
+        got = [None if g is None else np.asarray(g) for g in self.got]
+        inside = lie_between_sides(sides, got, jointly=self.claimed)
         if not inside or not certified.done or certified.findings:
+            return
+        if sides.across is not None:
+            apart = along_directions(sides.across, nowhere, floats_in_parts(sides.split, got), self.order, sides.split)
+            report.findings[report.findings.index(nowhere)] = apart
             return
         report.checked = sum(int(np.size(g)) for g in self.got if g is not None)
         passed = f"{nowhere.reason}; but the number lies between the one-sided derivatives of the function as a whole"
