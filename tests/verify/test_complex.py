@@ -412,3 +412,9 @@ def test_a_direction_of_complex_elements_names_their_parts() -> None:
     reason = report.findings[0].reason
     assert "of elements [0] (real part), [1] (imaginary part) all one-sided derivatives" in reason
     assert "are -1, but the claims give -0.9" in reason
+
+
+@pytest.mark.parametrize("f", [lambda z: tf.sqrt(z * z), lambda z: tf.sqrt(tf.square(z))], ids=["product", "square"])
+def test_advice_for_real_numbers_is_not_given_for_complex_ones(f: Any) -> None:
+    assert check(f, 0.0).findings[0].instead == "sqrt(x**2) is gtape.abs(x)"
+    assert check(f, 0j).findings[0].instead is None

@@ -17,7 +17,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, wrap
-from gtape.verify.oracles.enclosures import is_floating, jet_world
+from gtape.verify.oracles.enclosures import is_complex, is_floating, jet_world
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["Rewrites"]
@@ -228,7 +228,9 @@ def _found(program: Program) -> list[_Formula]:
         for node in program.nodes:
             places: set[int] = set()
             letters: dict[str, Node] = {}
-            if node.name == pattern[0] and _matches(program, node, pattern, letters, places):
+            # The formulas are those of real numbers: sqrt(z**2) is z or -z, and abs(z) only if z is real.
+            matched = node.name == pattern[0] and _matches(program, node, pattern, letters, places)
+            if matched and not any(is_complex(n.output) for n in (node, *letters.values())):
                 found.append(_Formula(node.index, places, letters, text, better[0] if better else None))
     return found
 
