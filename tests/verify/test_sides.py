@@ -750,7 +750,7 @@ def test_a_kink_of_a_small_share_is_found_in_arrays_of_all_lengths(n: int, share
 def test_ties_in_a_float32_net_take_no_directions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     # Ties of other elements move these derivatives to one side of the exact numbers, by no more than the step.
     asked = []
-    monkeypatch.setattr(sides.Sides, "_axis", lambda *args: asked.append(args))
+    monkeypatch.setattr(sides.Sides, "_ways", lambda *args: asked.append(args))
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(64, 100)).astype(np.float32), rng.normal(size=(100, 40)).astype(np.float32)
     v, b = rng.normal(size=40).astype(np.float32), np.zeros(40, np.float32)

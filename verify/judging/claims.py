@@ -301,7 +301,8 @@ class Claim(Gradient):
         masks: dict[tuple[str, str], Any] = {}
         for place in map(tuple, np.argwhere(wrong.mask).tolist()):
             got, truth, size = wrong.got[place].item(), np.asarray(wrong.exact)[place].item(), float(scale[place])
-            key = _explained(got, truth, size, max(room * max(size, abs(truth)), float(spread[place])))
+            largest = max(size, abs(truth))
+            key = _explained(got, truth, size, max(room * largest, min(float(spread[place]), _COARSEST * largest)))
             mask = masks.setdefault(key, np.zeros(np.shape(wrong.got), np.bool_))
             mask[place] = True
         return told + [Told(mask, verdict, reason) for (verdict, reason), mask in masks.items()]
@@ -356,7 +357,7 @@ def _wrong_custom(program: Program, report: Report) -> Finding | None:
 # How far a formula that loses digits may be off, relative to the numbers that cancel: many units of float64, which are
 # still a small share of these numbers, and a few units of a dtype whose many units would explain any number.
 _LOST = 2.0**16
-_MOST_LOST = 2.0**-17
+_MOST_LOST = 2.0**-14
 _FEW = 8.0
 _COARSEST = 2.0**-7
 _SPREADS = 16.0  # spreads of the program's own roundings, because another formula may round worse
