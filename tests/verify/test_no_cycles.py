@@ -117,7 +117,7 @@ def test_memory_stays_flat_over_many_checks(kind: str) -> None:
     for _ in range(20):  # what is made once and kept: modules, and functions for layouts that come again
         run()
     with _no_collector():
-        for _ in range(500 if LARGE else 100):
+        for _ in range(500):  # the interpreter specialises code that runs rarely after hundreds of runs, too
             run()
         # Also empties CPython's lists of free tuples, which fill up to a limit, as NumPy's lists of small buffers do.
         assert gc.collect() == 0
