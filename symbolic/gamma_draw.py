@@ -122,8 +122,9 @@ def _by_integrals(a: Any, y: Any) -> tuple[Any, Any]:
     move = y - first
     before, now, power = arb_series([0], ctx.cap), at_first / first, move
     for j in range(ctx.cap):
-        total = total + now * power / (j + 1)
-        before, now = now, ((a - 1 - first - j) * now - before) / (first * (j + 1))
+        # By reciprocals, because a quotient with an exact 0 above the line raises an error in old versions of flint.
+        total = total + now * power * (1 / arb(j + 1))
+        before, now = now, ((a - 1 - first - j) * now - before) * (1 / (first * (j + 1)))
         power = power * move
     return total, _density_times_y(a, y) / y
 
