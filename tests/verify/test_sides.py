@@ -1043,9 +1043,12 @@ _NETS: dict[str, tuple[Any, Any, dict[tuple[float, ...], bool]]] = {
             - 3.0 * tf.nn.relu(3.0 * v[1])
         ),
         np.zeros(2),
-        {(0.0, 0.0): False, (-5.0, -13.0): True, (-5.0, -16.0): True, (-5.0, -18.5): False, (-5.0, -8.0): True},
+        {
+            (0.0, 0.0): False, (-5.0, -13.0): True, (-5.0, -16.0): True, (-5.0, -18.0): False, (-5.0, -18.5): False,
+            (-5.0, -8.0): True, (-5.0, -4.0): False,
+        },
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow
