@@ -12,7 +12,7 @@ import gtape as tf
 from gtape.symbolic import trace
 from gtape.symbolic.build import build
 from gtape.verify import check, exact, judge
-from gtape.verify.causes import sides
+from gtape.verify.causes import points_beside, sides
 from gtape.verify.causes.sides import Sides
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Shared
@@ -636,14 +636,14 @@ def _tied(x: Any) -> Any:
 def _points(f: F, x: Any, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The nodes that are known at each point beside a kink, for the check of a Hessian."""
     points: list[list[int]] = []
-    beside = sides.beside
+    beside = points_beside.beside
 
     def noted(*args: Any, **params: Any) -> Any:
         env = beside(*args, **params)
         points.append(list(env or ()))
         return env
 
-    monkeypatch.setattr(sides, "beside", noted)
+    monkeypatch.setattr(points_beside, "beside", noted)
     check(f, x, order=2)
     return points
 

@@ -17,47 +17,44 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import (
-    Undecided,
-    assumed,
-    finite_ball,
-    numbers_shared,
-    objects,
-    precision,
-    ties_assumed,
-    to_float,
-)
+from gtape.symbolic.balls import assumed, numbers_shared, objects, precision, ties_assumed, to_float
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.beside import beside, decided_as, read_beside, scale_of
+from gtape.verify.causes.beside import beside, scale_of
+from gtape.verify.causes.intervals import (
+    BITS,
+    STEPS,
+    Interval,
+    distance_from,
+    diverges,
+    end_grows,
+    grows,
+    is_rounded,
+    limits_of,
+    middle,
+    opened_hulls,
+    shrinks,
+)
 from gtape.verify.causes.joint import ALIKE, Across, across
 from gtape.verify.causes.pieces import Pieces
-from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
+from gtape.verify.causes.points_beside import JOIN, NEAREST, Blurred, Nowhere, Place, Points
+from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
-from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
+from gtape.verify.verdicts.ulp import spacing
 
 __all__ = [
-    "TOO_WIDE", "UNBOUNDED", "Interval", "Sides", "distance_from", "has_values", "in_parts", "is_quick",
-    "is_rounded", "joined", "of_complex_sources", "with_limits",
+    "TOO_WIDE", "UNBOUNDED", "Sides", "has_values", "in_parts", "is_quick", "joined", "of_complex_sources",
+    "with_limits",
 ]  # fmt: skip
 
-# Below the smallest subnormal number, because a float may lie that close to another kink.
-_BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
 _MORE = 24_000  # for small programs of elementary functions, because the cosine of x**4 is 1 at the smallest step
 _FEWER = 2400  # bits that suffice where little cancels; special functions take a tenth of the time
-_SHARP = arb(2) ** -500  # with fewer bits, enclosures may be this wide, relative to the number
-_NOTHING = arb(2) ** -1100  # less than all floats
-_STEPS = (-1200, -1300)
 _LEAP = arb(2) ** -150  # relative to its size, no value without a jump moves so much by the first step
 _STEEP = arb(2) ** 250  # the sizes of infinite slopes at the first step are larger, as for a power of 3/4
-_NEAREST = -1400  # stands for the limit on one side
-# Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
-_SHRINKS = 25  # half as many as for a distance that shrinks as the root of the step does
 _BEYOND = 1 << 14  # the exponent of a number beyond all derivatives
 _PAIRS = 4
 _AROUND = 2  # random points around a point
-_FAR = 100  # bits by which derivatives may differ from their limit more than the points
 _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none, unless numbers are claims or floats raise a doubt
 _MOST = 200_000  # programs with more numbers get none
@@ -66,8 +63,6 @@ _FLOAT_STEPS = (2.0**-20, 2.0**-24)
 # both sides, up to the square of the step.
 _DOUBT = 2.0**-30
 _ROUNDED = 2.0**-30  # the size of elements, relative to the largest, that may be sums of roundings
-_SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
-_KEPT = 200_000  # the numbers in points that larger programs keep for other rows
 _AXES = 32  # this many elements get points of their own, and more in small programs
 _GROUPS = 8  # directions along groups of elements, if more elements need points of their own
 _SHARE = 1 / 8
@@ -76,7 +71,6 @@ _EXCHANGES = 12  # of these directions, in which an element exchanges its move w
 _CLOSE = arb(2) ** -30  # relative to its interval, how near derivatives in narrow cones come to their limit
 _NARROWER = arb(2) ** -100  # by how much a cone becomes narrower
 _TIMES = 3  # points for each piece, after which few other pieces are left
-_MISSED = 48  # points in new pieces, one after another, after which pieces are no longer looked up
 _MOST_SEARCHED = 40_000  # numbers of programs that further directions evaluate
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
 _MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evaluate to divide groups of elements
@@ -87,36 +81,10 @@ NO_LIMITS = "the derivatives on all sides of this kink do not come to limits, so
 UNBOUNDED = "the derivatives of the function as a whole grow without bound beside this point"
 TOO_WIDE = "the derivatives on all sides of this kink lose too many bits to be compared, so the number may be wrong"
 
-_JOIN = np.frompyfunc(acb, 2, 1)
 _REAL = np.frompyfunc(lambda e: e.real if isinstance(e, acb) else e, 1, 1)
 _IMAG = np.frompyfunc(lambda e: e.imag if isinstance(e, acb) else arb(0), 1, 1)
 
 
-class Interval(NamedTuple):
-    """The limits of one element of a derivative: enclosures of the least and the greatest limit."""
-
-    low: arb
-    high: arb
-    agree: bool
-
-    def limit(self) -> arb:
-        """An enclosure of the limit of all sides, if these agree."""
-        with precision(_BITS):
-            # The derivatives at the second step differ from their limit about as much as from one another.
-            apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + 2 * _SHRINKS)
-            limit = self.low + arb(0, apart.upper())
-            # The digits of an enclosure of 0, and of a number that shrinks with the steps, would be noise.
-            return arb(0, limit.abs_upper()) if limit.contains(0) or limit.abs_upper() < _NOTHING else limit
-
-    def negative(self) -> Interval:
-        """The interval of the element's negative."""
-        return Interval(-self.high, -self.low, self.agree)
-
-    def __str__(self) -> str:
-        return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
-
-
-_Place = tuple[int, tuple[int, ...]]  # a source, and one of its elements
 _Named = tuple[Any, dict[int, Any]]  # the name of a direction in all rows, and its moves
 
 
@@ -125,20 +93,12 @@ class _Cone(NamedTuple):
 
     name: Any
     moves: dict[int, Any]
-    element: _Place
+    element: Place
     own: arb
     rest: arb
 
 
-class _Blurred(Exception):
-    """With fewer bits, an enclosure is too wide to decide, or missing."""
-
-
-class _Nowhere(Exception):
-    """The derivative cannot be evaluated on any side of the point."""
-
-
-class Sides:
+class Sides(Points):
     """The derivatives of a program at points next to the recorded one.
 
     Parameters
@@ -177,27 +137,16 @@ class Sides:
         order: int = 0,
         way: list[Any] | None = None,
     ) -> None:
-        self.in_floats, self.way = in_floats, way
-        self.program, self.oracle, self.derivative = program, oracle, derivative
+        super().__init__(program, oracle, shared, order, way)
+        self.in_floats, self.derivative, self.row = in_floats, derivative, row
         self.split = of_complex_sources(program) if way is None else of_complex_outputs(program)
         self.along = None if any(self.split) else along
-        self.row, self.order = row, order
-        self.pieces: Pieces | None = None
-        self.missed = 0  # the number of points since one lay in a piece known before
-        self.looked_up = 0  # the number of points of the first step whose piece is known
-        self.of_pieces: dict[Any, list[Any]] = {}  # the derivatives by some or all elements in pieces beside the point
-        self.shared = shared or Shared()
-        self.here: dict[int, Any] = {}
-        self.values_here: list[Any] | None = None  # values at the point, to which the sides should converge
-        self.deep = False  # whether inner gradients must be continuous, too
-        self.anywhere = False  # whether the program need not be defined at the point
-        self.over_jumps = False
         self.past_jumps = False  # whether only elements count by which the function does not jump
         # Why the derivatives beside the point have no limits, where the gradient jumps at the point.
         self.jumping = ""
         # Whether to look for derivatives that grow to infinities of both signs, between which any number lies.
         self.looks_for_poles = False
-        self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
+        self.unbounded: Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
         # The dtypes of the numbers, if these are compared along directions of several elements, too.
         self.joint: Sequence[Any] | None = None
@@ -205,11 +154,7 @@ class Sides:
         self.across: Across | None = None  # such a direction, along which the numbers differ from all derivatives
         self.differ = False  # whether derivatives on several sides are different
         self.compared = False  # whether the numbers were compared with the derivatives on all sides
-        self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
-        self.fewer = False  # whether enclosures have fewer bits, so that wide values raise `_Blurred`
-        self.blurred = False  # whether derivatives beside the point were not known well enough
         self.swept = False  # whether sweeps give the derivative by all elements at once
-        self.rng = np.random.default_rng(37)
 
     @contextlib.contextmanager
     def jointly(self, numbers: list[Any] | None, *, convex: bool = True) -> Iterator[None]:
@@ -263,16 +208,16 @@ class Sides:
     def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         """As `limits`, without a look at kept results."""
         self.over_jumps = jumps
-        attempts: list[tuple[int, Callable[[], Any]]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
+        attempts: list[tuple[int, Callable[[], Any]]] = [(BITS, contextlib.nullcontext), (BITS, ties_assumed)]
         if assumed.get("ties") is None and not _iterates(self.program):
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
             if self.program.size <= _FEW and is_quick(self.program):
                 attempts.insert(2, (_MORE, contextlib.nullcontext))
         self.blurred = False
         for bits, assume in attempts:
-            self.fewer = bits < _BITS
+            self.fewer = bits < BITS
             shared = numbers_shared() if self.program.size <= _MANY else contextlib.nullcontext()
-            with precision(bits), shared, assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
+            with precision(bits), shared, assume(), contextlib.suppress(ArithmeticError, Blurred, Nowhere):
                 self.here, self.values_here, self.jumps = self._evaluated(), None, False
                 self.pieces = None
                 pairs = _PAIRS if self.program.size <= _FEW else 1
@@ -317,11 +262,11 @@ class Sides:
             for index in list(out):
                 alone = self._apart((s, index), zeros)
                 only = self._of([(s, index)], numbers)
-                points = [list(self._at(alone, step, only)) for step in _STEPS]
+                points = [list(self._at(alone, step, only)) for step in STEPS]
                 if all(points) and self._has_limits((s, index), numbers, (points[0], points[1])):
                     del out[index]
 
-    def _apart(self, place: _Place, rest: Callable[[tuple[int, ...]], Any], own: int = 1) -> dict[int, Any]:
+    def _apart(self, place: Place, rest: Callable[[tuple[int, ...]], Any], own: int = 1) -> dict[int, Any]:
         """A direction in which one element moves by `own` times its size, and the others as `rest` says.
 
         For numbers along a way, this is the way times `own`, with the elements that the way leaves as `rest` says.
@@ -342,7 +287,7 @@ class Sides:
                 moves[i] = objects(moved * scale_of(self.here[i]))
         return moves
 
-    def _jumps_along(self, place: _Place) -> bool:
+    def _jumps_along(self, place: Place) -> bool:
         """Whether the function, or an inner gradient that the row reads, jumps as one element passes the point.
 
         All other elements are a bit off the point, so that they are at no tie of their own.
@@ -352,7 +297,7 @@ class Sides:
         offsets = {shape: directions(shape, rng) * arb(2) ** -262 for shape in shapes}
         # At the tie itself an inner gradient follows the conventions of its ops.
         found = [
-            self._beside(self._apart(place, offsets.__getitem__, own), arb(2) ** _STEPS[0])
+            self._beside(self._apart(place, offsets.__getitem__, own), arb(2) ** STEPS[0])
             for own in ((-1, 1) if self.differentiates else (-1, 0, 1))
         ]
         if any(env is None for env in found):
@@ -372,8 +317,8 @@ class Sides:
         try:
             for k, moves in enumerate(self._pairs(pairs)):
                 for sign in (-1, 1):
-                    step = sign * arb(2) ** _STEPS[0]
-                    env = self.shared.get(("beside", k, _STEPS[0], sign), partial(self._beside, moves, step))
+                    step = sign * arb(2) ** STEPS[0]
+                    env = self.shared.get(("beside", k, STEPS[0], sign), partial(self._beside, moves, step))
                     if env is not None and self._jump(env, moves, step):
                         return True
         finally:
@@ -389,7 +334,7 @@ class Sides:
         """Whether floats at points beside the kink raise a doubt that the numbers are limits of a large program."""
         return bool(self._doubtful(numbers))
 
-    def _doubtful(self, numbers: list[Any]) -> list[_Place]:
+    def _doubtful(self, numbers: list[Any]) -> list[Place]:
         """The elements that, by floats at points beside the kink, may be no limits.
 
         Only the program's own rules run, twice on each side, because exact values at many bits would take long.
@@ -409,7 +354,7 @@ class Sides:
             if None in sides:
                 return []
             found.append(sides)
-        places: list[_Place] = []
+        places: list[Place] = []
         for s, number in enumerate(numbers):
             if number is None:
                 continue
@@ -423,21 +368,6 @@ class Sides:
             doubtful = (far[1] > 0) & (far[1] > far[0] / 4)
             places += [(s, tuple(index)) for index in np.argwhere(doubtful).tolist()]
         return places
-
-    def _evaluated(self) -> dict[int, Any]:
-        """The exact values of all nodes at the point; None for a slope that is not finite there."""
-        here = self.oracle()
-        if not self.anywhere:
-            here.evaluate()
-            return here.env
-        for node in self.program.nodes:
-            try:
-                known = not is_floating(node.output) or all(here.env.get(i) is not None for i in node.inputs)
-                here.evaluate([node.index] if known else [])
-            except (Undecided, ArithmeticError, TypeError, ValueError, IndexError):
-                pass  # a decision of values that are not defined stays as recorded
-            here.env.setdefault(node.index, None if is_floating(node.output) else BALLS.lift(node.output))
-        return here.env
 
     def agreed(self, shapes: list[tuple[int, ...] | None]) -> list[Any] | None:
         """The derivative as the limit of all sides, for a point at which the derivative itself cannot be evaluated.
@@ -504,7 +434,7 @@ class Sides:
                             signs = rng.choice([-1.0, 1.0], parts.shape) * rng.uniform(0.75, 1.0, parts.shape)
                         # In enclosures, because half of the smallest float is 0 in floats.
                         move = objects(BALLS.lift(signs) * BALLS.lift(spacing(parts, parts.dtype)) / 2)
-                        moves[i] = _JOIN(move[..., 0], move[..., 1]) if is_complex(x) else move
+                        moves[i] = JOIN(move[..., 0], move[..., 1]) if is_complex(x) else move
                 env = beside(self.program, self.here, moves)
                 if env is None:
                     continue
@@ -525,10 +455,10 @@ class Sides:
         nodes = self.program.nodes
         if sum(int(np.prod(nodes[i[0]].shape)) for i in self.program.sources if i) > _ONE_BY_ONE:
             return None
-        with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError, TooDeep):
+        with precision(BITS), ties_assumed(), contextlib.suppress(ArithmeticError, TooDeep):
             self.here = self.shared.get("here", self._evaluated)
             drawn = self.shared.get("around", lambda: [self._drawn() for _ in range(_AROUND)])
-            step = arb(2) ** _STEPS[1]
+            step = arb(2) ** STEPS[1]
             found = []
             for k, moves in enumerate(drawn):
                 env = self.shared.get(("around", k), partial(self._beside, moves, step))
@@ -537,7 +467,7 @@ class Sides:
                 found.append(in_parts(self.split, self._derived(env, self.derivative)))
             made: list[Any] = []
             for arrays in zip(*found, strict=True):
-                limits = None if arrays[0] is None else _limits_of(arrays)
+                limits = None if arrays[0] is None else limits_of(arrays)
                 if limits is None and arrays[0] is not None:
                     return None
                 made.append(limits)
@@ -558,7 +488,7 @@ class Sides:
         """
         if self.program.size > _MANY:
             return False
-        attempts = [_BITS] if _iterates(self.program) else [_FEWER, _BITS]
+        attempts = [BITS] if _iterates(self.program) else [_FEWER, BITS]
         if self.program.size <= _FEW and is_quick(self.program):
             attempts.append(_MORE)
         for bits in attempts:
@@ -579,23 +509,12 @@ class Sides:
         for _ in range(pairs if self.program.size <= _FEW else max(1, pairs // _PAIRS)):
             moves = self._drawn() if node is None else self._drawn_before(node)
             for sign in (-1, 1):
-                env = self._beside(moves, sign * arb(2) ** _STEPS[0], whole=True)
+                env = self._beside(moves, sign * arb(2) ** STEPS[0], whole=True)
                 if env is not None:
                     held = bool(self._derived(env, lambda oracle: [test(oracle)])[0])
                     if not held:
                         return False
         return held
-
-    def _drawn_before(self, node: Node) -> dict[int, Any]:
-        """A direction of the inputs by which a node is differentiated."""
-        moves: dict[int, Any] = {}
-        for i in {node.inputs[a] for a in node.active}:
-            like = self.program.nodes[i].output
-            if isinstance(like, tuple) or not is_floating(like):
-                continue
-            u = directions(np.shape(like), self.rng, complex=is_complex(like))
-            moves[i] = objects(u * arb(2) ** -60 * scale_of(self.here[i]))
-        return moves
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn = self._pairs(pairs)
@@ -609,11 +528,11 @@ class Sides:
         self.of_pieces, self.missed, self.looked_up = {}, 0, 0
         if self.order and not self.anywhere:
             self.pieces = self.shared.get("pieces", lambda: Pieces(self.program, self.here, self.order))
-        near = [list(self._at(moves, _STEPS[0], derivative, number=k, of="all")) for k, moves in enumerate(drawn)]
+        near = [list(self._at(moves, STEPS[0], derivative, number=k, of="all")) for k, moves in enumerate(drawn)]
         if self.jumps and not self.over_jumps:
             return None
         if not any(near):
-            raise _Nowhere
+            raise Nowhere
         points: tuple[list[Any], list[Any]] = [d for made in near for d in made], []
         far = [place for place in every if self._is_off(place, numbers, points[0])]
         self.differ = any(self._has_width(place, numbers, points[0]) for place in every)
@@ -634,17 +553,17 @@ class Sides:
 
         def add(moves: dict[int, Any], number: Any) -> None:
             for k in (0, 1):
-                points[k].extend(self._at(moves, _STEPS[k], derivative, number=number, of="all"))
+                points[k].extend(self._at(moves, STEPS[k], derivative, number=number, of="all"))
 
         for k, moves in enumerate(drawn):
-            points[1].extend(self._at(moves, _STEPS[1], derivative, number=k, of="all"))
+            points[1].extend(self._at(moves, STEPS[1], derivative, number=k, of="all"))
         budget = max(_AXES, _MOST_WORK // (4 * self.program.size))
         far = [place for place in far if not self._has_limits(place, numbers, points)]
         for _ in range(_GROUPS if len(far) > budget else 0):
             add(self._drawn(self._some_of(far)), None)
             far = [place for place in far if not self._has_limits(place, numbers, points)]
         found: list[dict[tuple[int, ...], Interval]] = [{} for _ in numbers]
-        left: list[_Place] = []
+        left: list[Place] = []
         for place in far:
             s, index = place
             number, near_and_nearer = objects(numbers[s])[index], points
@@ -653,13 +572,13 @@ class Sides:
                 only = self._of([place], numbers)
                 own, (ways, cones) = list(points[0]), self._ways(place)
                 for made in itertools.chain(
-                    *(self._at(way, _STEPS[0], only, number=which, of=place) for which, way in ways)
+                    *(self._at(way, STEPS[0], only, number=which, of=place) for which, way in ways)
                 ):
                     own.append(made)
                     if not self._is_off(place, numbers, own):
                         break
                 else:  # the same directions at both steps
-                    nearer = [d for which, way in ways for d in self._at(way, _STEPS[1], only, number=which, of=place)]
+                    nearer = [d for which, way in ways for d in self._at(way, STEPS[1], only, number=which, of=place)]
                     near_and_nearer = own, [*points[1], *nearer]
                 if near_and_nearer is points:
                     continue  # inside, so that the other points of this element are not needed
@@ -667,12 +586,12 @@ class Sides:
                 left.append(place)
                 continue
             first, second = self._hulls(place, number, near_and_nearer)
-            if _diverges(first, second):
-                nearest = [d for k, moves in enumerate(drawn) for d in self._at(moves, _NEAREST, derivative)]
+            if diverges(first, second):
+                nearest = [d for k, moves in enumerate(drawn) for d in self._at(moves, NEAREST, derivative)]
                 third = self._hull(nearest, s, index, number)
-                opened = None if self.anywhere else _opened(first, second, third)
+                opened = None if self.anywhere else opened_hulls(first, second, third)
                 if opened is None:
-                    if _grows(first, second, third):
+                    if grows(first, second, third):
                         self.unbounded = place
                     else:
                         self.open = NO_LIMITS
@@ -682,7 +601,7 @@ class Sides:
                 if near_and_nearer is not points and self._narrows(place, number, second, cones, only):
                     continue
                 width = second[1] - second[0]
-                agree = not width > 0 or (width.is_finite() and _shrinks(first[1] - first[0], width))
+                agree = not width > 0 or (width.is_finite() and shrinks(first[1] - first[0], width))
                 found[s][index] = Interval(*second, agree)
         if left and not any(found):
             self.open = TOO_MANY
@@ -703,9 +622,9 @@ class Sides:
                 if self._approaches(number, first, second):
                     del out[index]
                 elif interval.agree:
-                    low, high = min(interval.low, second[0], key=_middle), max(interval.high, second[1], key=_middle)
+                    low, high = min(interval.low, second[0], key=middle), max(interval.high, second[1], key=middle)
                     width = high - low
-                    agree = not width > 0 or _shrinks(first[1] - first[0], second[1] - second[0])
+                    agree = not width > 0 or shrinks(first[1] - first[0], second[1] - second[0])
                     out[index] = Interval(low, high, agree)
         self._search(found, every, numbers, points, derivative)
         if jumps and not self._knows_all_pieces():
@@ -715,21 +634,21 @@ class Sides:
         return found
 
     def _pole(
-        self, places: list[_Place], numbers: list[Any], near: list[Any], drawn: list[Any],
+        self, places: list[Place], numbers: list[Any], near: list[Any], drawn: list[Any],
         derivative: Callable[[Oracle], list[Any]],
-    ) -> _Place | None:  # fmt: skip
+    ) -> Place | None:  # fmt: skip
         """The first element whose derivatives beside the point grow without bound in both directions."""
         steep = [place for place in places if self._is_steep(place, numbers, near)]
         if not steep:
             return None
         nearer, nearest = [
             [d for k, moves in enumerate(drawn) for d in self._at(moves, step, derivative, number=k, of="all")]
-            for step in (_STEPS[1], _NEAREST)
+            for step in (STEPS[1], NEAREST)
         ]
         for s, index in steep:
             number = objects(numbers[s])[index]
             hulls = [hull for some in (near, nearer, nearest) if (hull := self._hull(some, s, index, number))]
-            if len(hulls) == 3 and all(_end_grows(*ends) for ends in zip(*hulls, strict=True)):
+            if len(hulls) == 3 and all(end_grows(*ends) for ends in zip(*hulls, strict=True)):
                 return s, index
         return None
 
@@ -748,16 +667,16 @@ class Sides:
         def probe(moves: list[Any], part: float) -> list[list[Any]]:
             drawn = self._drawn()
             sizes = [abs(e) for u in drawn.values() for e in objects(u).ravel().tolist()]
-            most = max(sizes, key=_middle)
+            most = max(sizes, key=middle)
             for s, nodes in enumerate(program.sources):
                 if moves[s] is None:
                     continue
                 move = objects(BALLS.lift(moves[s]))
                 if self.split[s]:  # the derivative along a conjugate is the sum of the products of the parts
-                    move = objects(_JOIN(move[..., 0], -move[..., 1]))
+                    move = objects(JOIN(move[..., 0], -move[..., 1]))
                 for i in nodes:
                     drawn[i] = objects(drawn[i] * arb(part) + move * most)
-            return list(self._at(drawn, _STEPS[1], derivative))
+            return list(self._at(drawn, STEPS[1], derivative))
 
         dtypes = [program.nodes[nodes[0]].output for nodes in program.sources if nodes]
         room = max([float(np.finfo(np.asarray(v).dtype).eps) for v in dtypes if is_floating(v)], default=0.0)
@@ -770,13 +689,13 @@ class Sides:
 
     def _knows_all_pieces(self) -> bool:
         """Whether most points lay in pieces known before, so that few pieces are left."""
-        known = {piece for piece, _ in self.of_pieces if piece[1] == _STEPS[0]}
+        known = {piece for piece, _ in self.of_pieces if piece[1] == STEPS[0]}
         return self.looked_up >= _TIMES * len(known) > 0
 
     def _search(
         self,
         found: list[dict[tuple[int, ...], Interval]],
-        every: list[_Place],
+        every: list[Place],
         numbers: list[Any],
         points: tuple[list[Any], list[Any]],
         derivative: Callable[[Oracle], list[Any]],
@@ -799,7 +718,7 @@ class Sides:
             along = elements[k // 3 % len(elements)] if k % 3 == 2 else None
             name = "search", k, along
             moves = self.shared.get(name, partial(self._drawn, None if along is None else [along]))
-            made = list(self._at(moves, _STEPS[0], derivative, number=name, of="all"))
+            made = list(self._at(moves, STEPS[0], derivative, number=name, of="all"))
             for place in list(left):
                 s, index = place
                 own[place] += made
@@ -808,7 +727,7 @@ class Sides:
                     only = self._of([place], numbers)
                     for d in made:
                         exchanged = self._exchanged(moves, place, _rarest(d, varied))
-                        own[place] += self._at(exchanged, _STEPS[0], only, of=place)
+                        own[place] += self._at(exchanged, STEPS[0], only, of=place)
                 inside = not self._is_off(place, numbers, own[place])
                 if not inside and along is not None:
                     number, only = objects(numbers[s])[index], self._of([place], numbers)
@@ -822,18 +741,18 @@ class Sides:
             if not left:
                 return
 
-    def _varied(self, place: _Place, numbers: list[Any], points: tuple[list[Any], list[Any]]) -> Any:
+    def _varied(self, place: Place, numbers: list[Any], points: tuple[list[Any], list[Any]]) -> Any:
         """The usual derivative by an element; None if the derivatives on all sides agree."""
         first, second = self._hulls(place, objects(numbers[place[0]])[place[1]], points)
         width = second[1] - second[0]
-        if not width > 0 or _shrinks(first[1] - first[0], width):
+        if not width > 0 or shrinks(first[1] - first[0], width):
             return None
-        values = sorted((arb(objects(made[place[0]])[place[1]]) for made in points[1]), key=_middle)
+        values = sorted((arb(objects(made[place[0]])[place[1]]) for made in points[1]), key=middle)
         return values[len(values) // 2]
 
     def _narrows(
         self,
-        place: _Place,
+        place: Place,
         number: Any,
         hull: tuple[arb, arb],
         cones: list[_Cone],
@@ -858,20 +777,20 @@ class Sides:
         for name, moves, element, by_own, by_rest in cones:
             narrow = self._scaled(moves, element, by_own, by_rest)
             # Pieces tell derivatives apart only by 50 bits of those of single ops.
-            made = self._at(narrow, _STEPS[1], only, number=None if name is None else ("narrower", name, element))
+            made = self._at(narrow, STEPS[1], only, number=None if name is None else ("narrower", name, element))
             inner = self._hull(list(made), *place, number)
-            if inner is not None and _shrinks(gap, distance_from(number, inner)):
+            if inner is not None and shrinks(gap, distance_from(number, inner)):
                 return True
         return False
 
-    def _scaled(self, moves: dict[int, Any], place: _Place, own: arb, rest: arb) -> dict[int, Any]:
+    def _scaled(self, moves: dict[int, Any], place: Place, own: arb, rest: arb) -> dict[int, Any]:
         """A direction in which one element has `own` times its move, and the others `rest` times theirs."""
         made = {i: np.array(objects(objects(u) * rest)) for i, u in moves.items()}
         for i in self.program.sources[place[0]]:
             _put(made[i], place[1], _taken(objects(moves[i]), place[1]) * own)
         return {i: objects(u) for i, u in made.items()}
 
-    def _exchanged(self, moves: dict[int, Any], one: _Place, other: _Place) -> dict[int, Any]:
+    def _exchanged(self, moves: dict[int, Any], one: Place, other: Place) -> dict[int, Any]:
         """A direction in which two elements have each other's moves."""
         made = {i: np.array(objects(u)) for i, u in moves.items()}
         sources = self.program.sources
@@ -882,40 +801,40 @@ class Sides:
                 _put(made[j], other[1], a)
         return made
 
-    def _is_off(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
+    def _is_off(self, place: Place, numbers: list[Any], points: list[Any]) -> bool:
         """Whether a number lies outside of the hull of the derivatives at some points."""
         s, index = place
         number = objects(numbers[s])[index]
         hull = self._hull(points, s, index, number)
         return hull is not None and bool(distance_from(number, hull) > 0)
 
-    def _has_width(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
+    def _has_width(self, place: Place, numbers: list[Any], points: list[Any]) -> bool:
         """Whether the derivatives at some points differ by more than those of a smooth function."""
         s, index = place
         hull = self._hull(points, s, index, objects(numbers[s])[index])
         size = arb(0) if hull is None else abs(hull[0]) + abs(hull[1])
         return hull is not None and bool(hull[1] - hull[0] > _LEAP * size)
 
-    def _is_steep(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
+    def _is_steep(self, place: Place, numbers: list[Any], points: list[Any]) -> bool:
         """Whether the derivatives at some points are so large, and of both signs, that they may have no bound."""
         s, index = place
         hull = self._hull(points, s, index, objects(numbers[s])[index])
         return hull is not None and bool(hull[0] < -_STEEP) and bool(hull[1] > _STEEP)
 
-    def _hulls(self, place: _Place, number: Any, points: tuple[list[Any], list[Any]]) -> list[tuple[arb, arb]]:
+    def _hulls(self, place: Place, number: Any, points: tuple[list[Any], list[Any]]) -> list[tuple[arb, arb]]:
         """The hulls at both steps."""
         hulls = [self._hull(some, *place, number) for some in points]
         if None in hulls:
-            raise _Nowhere
+            raise Nowhere
         return [hull for hull in hulls if hull is not None]
 
-    def _has_limits(self, place: _Place, numbers: list[Any], points: tuple[list[Any], list[Any]]) -> bool:
+    def _has_limits(self, place: Place, numbers: list[Any], points: tuple[list[Any], list[Any]]) -> bool:
         """Whether a number is a limit of the derivatives at some points, or between such limits."""
         number = objects(numbers[place[0]])[place[1]]
         first, second = self._hulls(place, number, points)
-        return not _diverges(first, second) and self._approaches(number, first, second)
+        return not diverges(first, second) and self._approaches(number, first, second)
 
-    def _some_of(self, places: list[_Place]) -> list[_Place]:
+    def _some_of(self, places: list[Place]) -> list[Place]:
         """An eighth of some elements, drawn at random, so that most of them move without their neighbours.
 
         For numbers along a way these are elements of the sources.
@@ -926,9 +845,9 @@ class Sides:
     @staticmethod
     def _approaches(number: Any, first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
         """Whether the distance of a number from the derivatives beside the point converges to 0 with the step."""
-        return _shrinks(distance_from(number, first), distance_from(number, second))
+        return shrinks(distance_from(number, first), distance_from(number, second))
 
-    def _ways(self, place: _Place) -> tuple[list[_Named], list[_Cone]]:
+    def _ways(self, place: Place) -> tuple[list[_Named], list[_Cone]]:
         """The directions of its own that a number needs, and the cones that they narrow to: those of its element.
 
         A number along a way is a sum over all elements of the sources, so it gets those of each, and the way itself.
@@ -942,7 +861,7 @@ class Sides:
             cones += narrow
         return ways, cones
 
-    def _ways_of(self, element: _Place) -> tuple[list[_Named], list[_Cone]]:
+    def _ways_of(self, element: Place) -> tuple[list[_Named], list[_Cone]]:
         """As `_ways`, of one element of a source: its axis, and directions of all elements.
 
         The cones narrow around the axis, and around the plane in which the element stays.
@@ -952,7 +871,7 @@ class Sides:
         return [axis, *joint], around + [_Cone(*way, element, _NARROWER, arb(1)) for way in joint[2:]]
 
     @cached_property
-    def _elements(self) -> list[_Place]:
+    def _elements(self) -> list[Place]:
         """The elements of all sources; for a complex source the real and the imaginary part of each."""
         complexes = of_complex_sources(self.program)
         return [
@@ -969,7 +888,7 @@ class Sides:
             return name, self.shared.get(name, draw)
         return None, draw()
 
-    def _joint(self, place: _Place) -> Iterator[_Named]:
+    def _joint(self, place: Place) -> Iterator[_Named]:
         """The names and the moves of directions of all elements in which one element has a part of its own: less or
         more than the others, which all move the same way, or none among random ones. None for large programs.
 
@@ -981,7 +900,7 @@ class Sides:
         for k, (own, same) in enumerate(((0.5, True), (2.0, True), (2.0**-40, False), (2.0**-40, False))):
             yield self._named(("joint", place, k), partial(self._drawn, own=(place, own, same)))
 
-    def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
+    def _of(self, places: list[Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
         """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
         along = self.along
         if along is None or (self.swept and len(places) > _TOGETHER):
@@ -1000,7 +919,7 @@ class Sides:
 
         return run
 
-    def _apart_among(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
+    def _apart_among(self, places: list[Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[Place]:
         """The elements among some to which the derivatives on all sides may not converge."""
         if self.over_jumps or self.anywhere:
             self.swept = len(places) > _TOGETHER and self._sweeps(drawn)
@@ -1023,12 +942,12 @@ class Sides:
         """Whether sweeps give the whole derivative at a point beside the recorded one, certified by jets."""
         for moves in drawn:
             for sign in (-1, 1):
-                env = self._beside(moves, sign * arb(2) ** _STEPS[0])
+                env = self._beside(moves, sign * arb(2) ** STEPS[0])
                 if env is not None:
                     return self._derived(env, lambda oracle: [oracle.by_sweeps()])[0] is not None
         return False
 
-    def _halved(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
+    def _halved(self, places: list[Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[Place]:
         """As `_apart_among`, for elements some of which have sides that do not converge to them."""
         half, found = len(places) // 2, []
         for part in (places[:half], places[half:]):
@@ -1041,7 +960,7 @@ class Sides:
                 found += part if few else self._halved(part, numbers, drawn)
         return found
 
-    def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]], places: list[_Place]) -> bool:
+    def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]], places: list[Place]) -> bool:
         """Whether the derivatives by some elements on all sides converge to `numbers`, along one random direction."""
         along = self.along
         assert along is not None
@@ -1071,309 +990,15 @@ class Sides:
             gaps = [objects(e[0]).item() - here for e in made]
             return [arb(0) if gap.contains(0) else arb(abs(gap).mid()) for gap in gaps]
 
-        first = apart(_STEPS[0])
+        first = apart(STEPS[0])
         if self.jumps:
             return False
         if not first:
-            raise _Nowhere
+            raise Nowhere
         if all(gap == 0 for gap in first):
             return True
-        second = apart(_STEPS[1])
-        return len(first) == len(second) and all(map(_shrinks, first, second))
-
-    def _drawn(
-        self, along: list[_Place] | None = None, own: tuple[_Place, float, bool] | None = None
-    ) -> dict[int, Any]:
-        """A direction that breaks all ties, as moves of the sources' nodes.
-
-        Parameters
-        ----------
-        along : list of places, optional
-            The elements along which the direction goes almost; without elements the way of the numbers.
-        own : (place, float, bool), optional
-            An element with a part of its own, its share of the move, and whether all other elements move the same way.
-        """
-        moves: dict[int, Any] = {}
-        for s, nodes in enumerate(self.program.sources):
-            drawn: dict[tuple[int, ...], Any] = {}  # one for all reads of a variable
-            for i in nodes:
-                shape = self.program.nodes[i].shape
-                if shape not in drawn:
-                    parts = (*shape, 2) if is_complex(self.program.nodes[i].output) else shape
-                    u = self.rng.integers(1, 2**30, parts) * self.rng.choice([-1, 1], parts)
-                    u = objects(np.asarray(u).astype(object)) * (arb(2) ** (-30 if along is None else -230))
-                    if own is not None and own[2]:
-                        u = objects(1 + u * arb(2) ** -40)
-                    if own is not None and own[0][0] == s:
-                        u = objects(u).copy()
-                        u[own[0][1]] = u[own[0][1]] * arb(own[1])
-                    for index in [index for source, index in along or () if source == s]:
-                        u = objects(u).copy()
-                        u[index] = arb(1) if len(along or ()) == 1 else u[index] * arb(2) ** 200
-                    u = u if parts == shape else _JOIN(u[..., 0], u[..., 1])
-                    if along == [] and self.way is not None:
-                        u = objects(u + objects(self.way[s]))
-                    drawn[shape] = objects(u * scale_of(self.here[i]))
-                moves[i] = drawn[shape]
-        return moves
-
-    def _at(
-        self,
-        moves: dict[int, Any],
-        exponent: int,
-        derivative: Callable[[Oracle], list[Any]],
-        *,
-        number: Any = None,
-        of: Any = None,
-    ) -> Iterator[list[Any]]:
-        """The derivative before and behind the point; a side where the function is not defined is left out.
-
-        Parameters
-        ----------
-        number : hashable, optional
-            The name of the direction in all rows, for points that are kept for other rows.
-        of : hashable, optional
-            The element that `derivative` evaluates, or "all". A point of a known piece is then not evaluated.
-        """
-        for sign in (-1, 1):
-            piece = None if of is None else self._piece(moves, sign, exponent, number)
-            found = self.of_pieces.get((piece, of)) or self.of_pieces.get((piece, "all"))
-            self.missed = 0 if found is not None else self.missed + (piece is not None)
-            self.looked_up += piece is not None and exponent == _STEPS[0]
-            if found is not None:
-                yield found
-                continue
-
-            step = sign * arb(2) ** exponent
-            name = None if number is None else ("beside", number, exponent, sign)
-            if piece is not None and (self.program.size <= _SMALL or number is not None):
-                name = piece
-            point = partial(self._beside, moves, step)
-            env = point() if name is None else self._kept(name, point)
-            if env is None:
-                continue
-            if not (self.over_jumps or self.jumps):
-                jump = partial(self._jump, env, moves, step)
-                self.jumps = jump() if name is None or self.deep else self.shared.get(("jump", name), jump)
-            if self.over_jumps or not self.jumps:
-                with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
-                    made = self._derived(env, derivative)
-                    if all(_finite(a) for a in made):
-                        if piece is not None:
-                            self.of_pieces[piece, of] = made
-                        yield made
-                        continue
-                self._leave_open()
-
-    def _beside(self, moves: dict[int, Any], step: arb, *, whole: bool = False) -> dict[int, Any] | None:
-        """The exact values at a step along moves: those that derivatives read, or of the whole program."""
-        # Numbers that are equal on one side, but were computed in two ways, are decided as ties.
-        decided = assumed.get("ties") is None
-        moved, only = {i: objects(move * step) for i, move in moves.items()}, None if whole else self._read_beside
-        env = beside(self.program, self.here, moved, decided=decided, only=only)
-        if env is None:
-            self._leave_open()
-        return env
-
-    def _kept(self, name: Any, point: Callable[[], Any]) -> Any:
-        """The values at a point, kept for other rows as long as there is room."""
-        if name[1].__class__ is not int and not self._has_room(name, self._size_beside):
-            return point()
-        return self.shared.get(name, point)
-
-    def _has_room(self, name: Any, size: int) -> bool:
-        """Whether so many numbers may be kept for other rows by this name."""
-        if self.program.size <= _SMALL or self.shared.known(name) is not None:
-            return True
-        left = self.shared.get("room", lambda: [_KEPT])
-        left[0] -= size
-        return bool(left[0] >= 0)
-
-    @cached_property
-    def _read_beside(self) -> list[int] | None:
-        """The nodes that are evaluated beside the point; None for all.
-
-        At higher orders jets of the inner functions give the derivative, so that nothing reads the recorded backward
-        ops of the outermost gradients. A declared custom gradient is replayed by all ops.
-        """
-        program, oracle = self.program, self.oracle()
-        declared = any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes)
-        if self.order < 2 or not self.differentiates or declared:
-            return None
-        marks = {i: oracle.followed(program.nodes[i]) for i in program.outputs}
-        targets = [i for i, mark in marks.items() if mark is None] + [i for m in marks.values() if m for i in m.reads]
-        found: list[int] = []
-        needed = read_beside(program, [*targets, *program.primals, *[i for nodes in program.sources for i in nodes]])
-        while len(needed) > len(found):  # jets of an inner gradient read its targets, which its ops need not read
-            found = needed
-            reads = [i for n in (program.nodes[i] for i in found) if n.mark is not None for i in n.mark.reads]
-            needed = read_beside(program, [*found, *reads])
-        return found
-
-    @cached_property
-    def _size_beside(self) -> int:
-        """The number of numbers at a point beside the kink."""
-        if self._read_beside is None:
-            return self.program.size
-        outputs = [self.program.nodes[i].output for i in self._read_beside]
-        return sum([sum(map(np.size, v)) if isinstance(v, tuple) else np.size(v) for v in outputs])
-
-    def _piece(self, moves: dict[int, Any], sign: int, exponent: int, number: Any) -> Any:
-        """The name of the piece of a point beside the kink, at this step; None if unknown."""
-        if self.pieces is None or not self.pieces.known or self.missed > _MISSED:
-            return None
-        told = partial(self._told_apart, moves, sign, exponent)
-        return told() if number is None else self.shared.get(("piece of", number, exponent, sign), told)
-
-    def _told_apart(self, moves: dict[int, Any], sign: int, exponent: int) -> Any:
-        step = sign * arb(2) ** exponent
-        moved = {i: objects(move * step) for i, move in moves.items()}
-        told = None
-        assert self.pieces is not None
-        with contextlib.suppress(ArithmeticError):
-            env = beside(self.program, self.here, moved, decided=True, only=self.pieces.needed)
-            told = None if env is None else self.pieces.of(env)
-        return None if told is None else ("piece", exponent, told)
-
-    def _leave_open(self) -> None:
-        """With fewer bits, raise `_Blurred`, because all bits may decide."""
-        if self.fewer:
-            raise _Blurred
-
-    def _demand_sharp(self, values: list[Any], number: Any) -> None:
-        """Raise `_Blurred` unless derivatives are known well enough to be compared with a number."""
-        known = arb(number).rad()
-        for e in map(arb, values):
-            if not (e.rad() <= known or e.rad() <= _NOTHING or e.rad() <= _SHARP * abs(e.mid())):
-                self.blurred = True
-                raise _Blurred
-
-    def _hull(self, points: list[list[Any]], s: int, index: tuple[int, ...], number: Any) -> tuple[arb, arb] | None:
-        """The least and the greatest value of one element among some points, to be compared with a number."""
-        values = [arb(0) if p[s] is None else arb(objects(p[s])[index]) for p in points]
-        if not values:
-            return None
-        self._demand_sharp(values, number)
-        return min(values, key=_middle), max(values, key=_middle)
-
-    def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
-        """True if a value of the function does not converge to the value at the point as the step goes to 0, or, if
-        `deep`, the limits of an inner gradient on two sides differ.
-        """
-        try:
-            if self.values_here is None:
-                self.values_here = self._values_to_reach(moves)
-            distances = self._distances(env)
-        except (ValueError, IndexError, TypeError):  # a decision gives other shapes there
-            return True
-        if not any(d > 0 for d in distances):
-            return False
-        closer = self._beside(moves, step * arb(2) ** (_STEPS[1] - _STEPS[0]))
-        if closer is None:
-            return False
-        nearer = self._distances(closer)
-        return len(nearer) != len(distances) or not all(map(_shrinks, distances, nearer))
-
-    def _values_to_reach(self, moves: dict[int, Any]) -> list[Any]:
-        """The values to which the sides should converge: those at the point, or of one side where these are unknown.
-
-        The arc tangent of 1/x is finite in floats at 0, and has no exact value there.
-        """
-        values = self._values(self.here, self._reference(moves))
-        if all(map(finite_ball, values)):
-            return values
-        side = self._beside(moves, arb(2) ** _NEAREST)
-        if side is None:
-            raise _Nowhere
-        of_side = self._values(side, side)
-        return [v if finite_ball(v) else w for v, w in zip(values, of_side, strict=True)]
-
-    def _reference(self, moves: dict[int, Any]) -> dict[int, Any]:
-        """The values with which inner gradients on all sides are compared: those on one side.
-
-        An inner gradient follows the conventions of its ops at the point. If its limits on all sides agree, the
-        function as a whole is differentiable there, even if the conventions give another number.
-        """
-        if not (self.differentiates and self.deep):
-            return self.here
-        return self._beside(moves, arb(2) ** _NEAREST) or self.here
-
-    @cached_property
-    def differentiates(self) -> bool:
-        """Whether the outputs depend on inner gradients."""
-        return any(n.mark is not None for n in self.program.nodes)
-
-    def _distances(self, env: dict[int, Any]) -> list[arb]:
-        """The distance of each value from the value at the point; infinite if their shapes differ."""
-        there, here = self._values(env, env), self.values_here or []
-        if len(there) != len(here):
-            return [arb("inf")]
-        return [self._distance(p, q) for p, q in zip(there, here, strict=True)]
-
-    def _distance(self, p: Any, q: Any) -> arb:
-        """The distance of two values; 0 if the distance is within the rounding of a constant, or too small for a float.
-
-        With fewer bits, raises `_Blurred` for a distance that is not well known.
-        """
-        distance = arb(abs(p - q))
-        if p is q or distance <= self._unseen * abs(q) or distance <= _NOTHING:
-            return arb(0)
-        if self.fewer and not distance.rad() <= _SHARP * distance.mid():
-            raise _Blurred
-        return distance
-
-    @cached_property
-    def _unseen(self) -> arb:
-        """Half a unit in the last place of the outputs, relative to a power of two.
-
-        A constant that fills a gap, such as 1/24, is rounded by up to so much.
-        """
-        dtypes = [np.asarray(self.program.nodes[i].output).dtype for i in self.program.primals]
-        return arb(2) ** -min([digits_of(dtype) for dtype in dtypes if dtype.kind in "fc"], default=1000)
-
-    def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
-        """All elements of the primals, from `env`, and of the outputs, from `of_gradients`; those of gradients only if
-        `deep`.
-        """
-        read = [env[i] for i in self.program.primals if self.differentiates]
-        outputs = self.program.outputs if self.deep or not self.differentiates else []
-        if any(x is None for x in [*read, *[of_gradients[i] for i in outputs if i in of_gradients]]):
-            raise _Nowhere  # a value at the point is open at this precision
-        primals = [objects(x) for x in read]
-        found = [e for a in primals for e in a.ravel().tolist()]
-        return found + self._outputs(of_gradients) if outputs else found
-
-    def _outputs(self, env: dict[int, Any]) -> list[Any]:
-        """All elements of the outputs; those of inner gradients by jets, because their backward ops keep old masks.
-
-        A gradient that no op reads is one random sum of its elements, because a jump of one moves the sum too.
-        """
-        values = env
-        if self.differentiates:
-            oracle = self.oracle()
-            oracle.env = env
-            only = oracle.needed(self.program.outputs)
-            with decided_as(self.program, env):
-                values = {
-                    **env,
-                    **oracle.jets(1, {}, only, oracle.exact_marks({}, only, weights=partial(self._mixed, oracle))),
-                }
-        flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
-        return [e for a in flat for e in a.ravel().tolist()]
-
-    def _mixed(self, oracle: Oracle, i: int) -> Any:
-        """Random weights of the elements of an output, as enclosures; 0 for elements that the row does not read."""
-        output = self.program.nodes[i].output
-        rng, like = np.random.default_rng(47), BALLS.lift(output)
-        weights = directions(np.shape(output), rng, complex=is_complex(output), like=like)
-        return objects(np.where(oracle.cotangent(i) != 0, weights, 0) + zeros(np.shape(output)))
-
-    def _derived(self, env: dict[int, Any], derivative: Callable[[Oracle], list[Any]]) -> list[Any]:
-        """The derivative, from exact values."""
-        again = self.oracle()
-        again.env, again.elsewhere = env, self.here
-        with decided_as(self.program, env):
-            return derivative(again)
+        second = apart(STEPS[1])
+        return len(first) == len(second) and all(map(shrinks, first, second))
 
 
 def _taken(a: Any, index: tuple[int, ...]) -> Any:
@@ -1392,24 +1017,10 @@ def _put(a: Any, index: tuple[int, ...], value: Any) -> None:
         a[index[:-1]] = acb(e.real, value) if index[-1] else acb(value, e.imag)
 
 
-def _rarest(derivative: list[Any], usual: dict[_Place, Any]) -> _Place:
+def _rarest(derivative: list[Any], usual: dict[Place, Any]) -> Place:
     """The element whose derivative is farthest from its usual one."""
     apart = {(s, index): abs(arb(objects(derivative[s])[index]) - middle) for (s, index), middle in usual.items()}
-    return max(apart, key=lambda place: _middle(apart[place]))
-
-
-def _limits_of(arrays: Sequence[Any]) -> Any:
-    """The limits of the elements of arrays that converge; None if they differ."""
-    first = objects(arrays[0])
-    limits = np.empty(first.shape, dtype=object)
-    largest = max([abs(arb(e)) for e in first.ravel().tolist()], default=arb(0), key=_middle)
-    for index in np.ndindex(*first.shape):
-        values = [arb(objects(a)[index]) for a in arrays]
-        low, high = min(values, key=_middle), max(values, key=_middle)
-        if not high - low <= largest * arb(2) ** (_STEPS[1] + _FAR):
-            return None
-        limits[index] = Interval(low, high, True).limit()
-    return limits
+    return max(apart, key=lambda place: middle(apart[place]))
 
 
 def is_quick(program: Program) -> bool:
@@ -1434,72 +1045,6 @@ def _are_same(a: list[Any], b: list[Any]) -> bool:
 def _is_same(p: Any, q: Any) -> bool:
     p, q = arb(p), arb(q)
     return bool(p.mid() == q.mid() and p.rad() == q.rad())
-
-
-def _finite(a: Any) -> bool:
-    return a is None or all(arb(e).is_finite() for e in objects(a).ravel().tolist())
-
-
-def _middle(x: arb) -> Any:
-    return x.mid()
-
-
-def distance_from(x: Any, hull: tuple[arb, arb]) -> arb:
-    """The distance of a number from an interval; 0 inside."""
-    x = arb(x)
-    for gap in (hull[0] - x, x - hull[1]):
-        if gap > 0:
-            return arb(gap.mid())
-    return arb(0)
-
-
-def is_rounded(x: Any, interval: Interval, dtype: Any) -> bool:
-    """Whether a number is an end of its interval, up to the rounding of an elementwise derivative."""
-    ends = [float(e.mid()) for e in (interval.low, interval.high)]
-    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)
-
-
-def _shrinks(first: arb, second: arb) -> bool:
-    """True if a distance converges to 0 with the step, or both steps leave open whether it is 0."""
-    return (first.contains(0) and second.contains(0)) or bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
-
-
-def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
-    """True if an end of an interval does not converge with the step, as next to a pole."""
-    size = max(abs(p.mid()) for p in second)
-    return any(_end_diverges(p, q, size) for p, q in zip(first, second, strict=True))
-
-
-def _end_diverges(p: arb, q: arb, size: arb) -> bool:
-    return not (p - q).contains(0) and bool(abs(p - q).mid() > size * arb(2) ** -20) and not _shrinks(abs(p), abs(q))
-
-
-def _grows(first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None) -> bool:
-    """True if an end of an interval grows from step to step, at least as the logarithm of the step does."""
-    return any(_end_grows(p, q, r) for p, q, r in zip(first, second, third or (), strict=False))
-
-
-def _end_grows(p: arb, q: arb, r: arb) -> bool:
-    a, b, c = abs(p), abs(q), abs(r)
-    return bool(b - a > a * arb(2) ** -6) and bool(c - b > (b - a) * arb(0.75))
-
-
-def _opened(
-    first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None
-) -> tuple[tuple[arb, arb], tuple[arb, arb]] | None:
-    """The hulls with an infinity for an end that grows without bound; None unless the other end converges.
-
-    So a root beside a line has all slopes from that of the line to infinity.
-    """
-    diverging = [_end_diverges(p, q, abs(q.mid())) for p, q in zip(first, second, strict=True)]
-    if third is None or sum(diverging) != 1:
-        return None
-    k = diverging.index(True)
-    if not _end_grows(first[k], second[k], third[k]) or not (second[1] > 0 if k else second[0] < 0):
-        return None
-    if k:
-        return (first[0], arb("inf")), (second[0], arb("inf"))
-    return (arb("-inf"), first[1]), (arb("-inf"), second[1])
 
 
 def has_values(program: Program) -> bool:
@@ -1544,7 +1089,7 @@ def in_parts(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
 def joined(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
     """The inverse of `in_parts`."""
     return [
-        objects(_JOIN(a[..., 0], a[..., 1])) if is_split and a is not None else a
+        objects(JOIN(a[..., 0], a[..., 1])) if is_split and a is not None else a
         for is_split, a in zip(split, arrays, strict=True)
     ]
 

@@ -13,17 +13,9 @@ from flint import arb
 
 from gtape.symbolic.balls import digits, objects, to_float
 from gtape.verify.causes.deciders import Deciders
+from gtape.verify.causes.intervals import Interval, distance_from, is_rounded
 from gtape.verify.causes.joint import Across
-from gtape.verify.causes.sides import (
-    TOO_WIDE,
-    UNBOUNDED,
-    Interval,
-    Sides,
-    distance_from,
-    in_parts,
-    is_rounded,
-    joined,
-)
+from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, in_parts, joined
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 from gtape.verify.verdicts.verdict import Finding, merged

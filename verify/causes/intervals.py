@@ -1,0 +1,125 @@
+"""The limits of derivatives on the sides of a point: intervals, and whether enclosures at two steps converge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import objects, precision
+from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
+
+__all__ = [
+    "BITS", "NOTHING", "STEPS", "Interval", "distance_from", "diverges", "end_grows", "grows", "is_rounded",
+    "limits_of", "middle", "opened_hulls", "shrinks",
+]  # fmt: skip
+
+BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
+# Below the smallest subnormal number, because a float may lie that close to another kink.
+STEPS = (-1200, -1300)
+NOTHING = arb(2) ** -1100  # less than all floats
+# Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
+_SHRINKS = 25  # half as many as for a distance that shrinks as the root of the step does
+_FAR = 100  # bits by which derivatives may differ from their limit more than the points
+
+
+class Interval(NamedTuple):
+    """The limits of one element of a derivative: enclosures of the least and the greatest limit."""
+
+    low: arb
+    high: arb
+    agree: bool
+
+    def limit(self) -> arb:
+        """An enclosure of the limit of all sides, if these agree."""
+        with precision(BITS):
+            # The derivatives at the second step differ from their limit about as much as from one another.
+            apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (STEPS[1] + 2 * _SHRINKS)
+            limit = self.low + arb(0, apart.upper())
+            # The digits of an enclosure of 0, and of a number that shrinks with the steps, would be noise.
+            return arb(0, limit.abs_upper()) if limit.contains(0) or limit.abs_upper() < NOTHING else limit
+
+    def negative(self) -> Interval:
+        """The interval of the element's negative."""
+        return Interval(-self.high, -self.low, self.agree)
+
+    def __str__(self) -> str:
+        return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
+
+
+def distance_from(x: Any, hull: tuple[arb, arb]) -> arb:
+    """The distance of a number from an interval; 0 inside."""
+    x = arb(x)
+    for gap in (hull[0] - x, x - hull[1]):
+        if gap > 0:
+            return arb(gap.mid())
+    return arb(0)
+
+
+def is_rounded(x: Any, interval: Interval, dtype: Any) -> bool:
+    """Whether a number is an end of its interval, up to the rounding of an elementwise derivative."""
+    ends = [float(e.mid()) for e in (interval.low, interval.high)]
+    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)
+
+
+def shrinks(first: arb, second: arb) -> bool:
+    """True if a distance converges to 0 with the step, or both steps leave open whether it is 0."""
+    return (first.contains(0) and second.contains(0)) or bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
+
+
+def diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
+    """True if an end of an interval does not converge with the step, as next to a pole."""
+    size = max(abs(p.mid()) for p in second)
+    return any(_end_diverges(p, q, size) for p, q in zip(first, second, strict=True))
+
+
+def _end_diverges(p: arb, q: arb, size: arb) -> bool:
+    return not (p - q).contains(0) and bool(abs(p - q).mid() > size * arb(2) ** -20) and not shrinks(abs(p), abs(q))
+
+
+def grows(first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None) -> bool:
+    """True if an end of an interval grows from step to step, at least as the logarithm of the step does."""
+    return any(end_grows(p, q, r) for p, q, r in zip(first, second, third or (), strict=False))
+
+
+def end_grows(p: arb, q: arb, r: arb) -> bool:
+    a, b, c = abs(p), abs(q), abs(r)
+    return bool(b - a > a * arb(2) ** -6) and bool(c - b > (b - a) * arb(0.75))
+
+
+def opened_hulls(
+    first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None
+) -> tuple[tuple[arb, arb], tuple[arb, arb]] | None:
+    """The hulls with an infinity for an end that grows without bound; None unless the other end converges.
+
+    So a root beside a line has all slopes from that of the line to infinity.
+    """
+    diverging = [_end_diverges(p, q, abs(q.mid())) for p, q in zip(first, second, strict=True)]
+    if third is None or sum(diverging) != 1:
+        return None
+    k = diverging.index(True)
+    if not end_grows(first[k], second[k], third[k]) or not (second[1] > 0 if k else second[0] < 0):
+        return None
+    if k:
+        return (first[0], arb("inf")), (second[0], arb("inf"))
+    return (arb("-inf"), first[1]), (arb("-inf"), second[1])
+
+
+def limits_of(arrays: Sequence[Any]) -> Any:
+    """The limits of the elements of arrays that converge; None if they differ."""
+    first = objects(arrays[0])
+    limits = np.empty(first.shape, dtype=object)
+    largest = max([abs(arb(e)) for e in first.ravel().tolist()], default=arb(0), key=middle)
+    for index in np.ndindex(*first.shape):
+        values = [arb(objects(a)[index]) for a in arrays]
+        low, high = min(values, key=middle), max(values, key=middle)
+        if not high - low <= largest * arb(2) ** (STEPS[1] + _FAR):
+            return None
+        limits[index] = Interval(low, high, True).limit()
+    return limits
+
+
+def middle(x: arb) -> Any:
+    return x.mid()
