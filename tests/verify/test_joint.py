@@ -259,3 +259,24 @@ def test_a_rounded_end_of_one_interval_excuses_no_claim_by_another_element() -> 
                                              exact(lambda y: tf.tanh(y) - tf.math.log1p(y * y), 1.0)))  # fmt: skip
     for claim, ok in (((0.0, low), True), ((-1 / 6, high), True), ((-1 / 6, low), False), ((0.0, high), False)):
         assert judge(several, (1.0, 1.0), claim).ok == ok, claim
+
+
+@pytest.mark.parametrize("steep", [3.0, 20.0, 1000.0])
+@given(share=st.floats(0.0, 1.0), up=st.booleans(), first=st.booleans())
+@settings(max_examples=max(2, settings.default.max_examples // 8), deadline=None)
+def test_claims_at_a_narrow_ridge_lie_in_the_hull_of_its_few_derivatives(
+    steep: float, share: float, up: bool, first: bool
+) -> None:
+    def ridge(x: Any) -> Any:
+        across, along = (x[1], x[0]) if first else (x[0], x[1])
+        return tf.nn.relu(along - steep * tf.abs(across))
+
+    def judged(across: float, along: float) -> bool:
+        claim = np.array([along, across] if first else [across, along])
+        return judge(ridge, np.zeros(2), claim).ok
+
+    side = steep if up else -steep
+    assert judged(share * side, share)
+    assert judged(0.0, share)
+    assert not judged(1.5 * side, 1.0)
+    assert not judged(0.0, 1.1)

@@ -23,6 +23,7 @@ _MOST = 64  # elements whose hull is made
 _ROUNDS = 48  # of one direction each, and one more for each element
 _NEAR = (2.0**-60, 2.0**-20)  # random parts of a direction, which choose one of the pieces that meet in it
 _RANDOM = 24  # directions at random that must not have larger slopes
+_ALONG_AXES = 24  # probes of all axes, because the random part of each chooses one of the pieces in a narrow cone
 _MORE = 200  # of a function that is neither convex nor concave
 _FEW = 6  # elements of such a function
 _CLIMBS = (0.5, 0.125, 2.0**-6)  # random parts of directions around that of the largest slope
@@ -143,7 +144,7 @@ class _Hull:
         """Add derivatives along axes and diagonals, at random points, and around the direction."""
         axes = np.eye(len(way))[self.kinked]
         diagonals = [axes[j] + sign * axes[j - 1] for j in range(len(axes)) for sign in (-1, 1)]
-        for one in [*axes, *diagonals[: 2 * len(axes)]]:
+        for one in [*axes] * max(1, _ALONG_AXES // len(axes)) + diagonals[: 2 * len(axes)]:
             self._probe(one, _NEAR[1])
         for share in _CLIMBS:
             self._probe(self._turned(way, share), _NEAR[0])

@@ -132,7 +132,8 @@ def across(
         way = way / np.abs(way).max()
         expected = float(rows[0] @ way)
         tried = [(way, part) for part in _PROBES] + [(nowhere, 1.0)] * _RANDOM
-        tried += [(axes[k], 2.0**-20) for k in np.flatnonzero(kinked)[:_AXES]]
+        along = np.flatnonzero(kinked)[:_AXES]  # the random part chooses one of the pieces that meet in an axis
+        tried += [(axes[k], 2.0**-20) for k in np.tile(along, max(1, _RANDOM // (2 * len(along))))]
         others: list[Any] = []
         for direction, part in tried:
             found = made(direction, part)

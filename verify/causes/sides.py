@@ -67,6 +67,7 @@ _AXES = 32  # this many elements get points of their own, and more in small prog
 _GROUPS = 8  # directions along groups of elements, if more elements need points of their own
 _SHARE = 1 / 8
 _SEARCHES = 96  # further directions for elements outside of their intervals
+_CONES = 8  # axes of other elements in whose cones a number has points of its own
 _EXCHANGES = 12  # of these directions, in which an element exchanges its move with another one
 _CLOSE = arb(2) ** -30  # relative to its interval, how near derivatives in narrow cones come to their limit
 _NARROWER = arb(2) ** -100  # by how much a cone becomes narrower
@@ -713,7 +714,8 @@ class Sides(Points):
         varied = {place: middle for place, middle in usual.items() if middle is not None}
         own = {place: list(points[0]) for place in left}
         elements = every if self.way is None else self._elements
-        for k in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if varied else 0):
+        differ = bool(varied) or any(not found[s][index].agree for s, index in left)
+        for k in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if differ else 0):
             # Each third one goes along the axis of another element, because some pieces are narrow cones around one.
             along = elements[k // 3 % len(elements)] if k % 3 == 2 else None
             name = "search", k, along
@@ -722,7 +724,7 @@ class Sides(Points):
             for place in list(left):
                 s, index = place
                 own[place] += made
-                exchanges = k < _EXCHANGES and self.way is None and found[s][index].agree
+                exchanges = k < _EXCHANGES and self.way is None and varied and found[s][index].agree
                 if exchanges and self._is_off(place, numbers, own[place]):
                     only = self._of([place], numbers)
                     for d in made:
@@ -853,7 +855,8 @@ class Sides(Points):
         A number along a way is a sum over all elements of the sources, so it gets those of each, and the way itself.
         """
         if self.way is None:
-            return self._ways_of(place)
+            ways, cones = self._ways_of(place)
+            return ways + self._narrow_ways(place), cones
         ways, cones = [self._named("way", lambda: self._drawn([]))], list[_Cone]()
         for element in self._elements[:_AXES]:
             more, narrow = self._ways_of(element)
@@ -869,6 +872,20 @@ class Sides(Points):
         axis, joint = self._named(("axis", *element), lambda: self._drawn([element])), list(self._joint(element))
         around = [_Cone(*axis, element, arb(1), _NARROWER)]
         return [axis, *joint], around + [_Cone(*way, element, _NARROWER, arb(1)) for way in joint[2:]]
+
+    def _narrow_ways(self, place: Place) -> list[_Named]:
+        """Directions near the axes of other elements, with a small move of the number's element to both sides.
+
+        The derivative of ``relu(y - 20 * abs(x))`` by x is 0 but in a narrow cone around the axis of y.
+        """
+        if self.anywhere or self.program.size > _FEW:
+            return []
+        found: list[_Named] = []
+        for element in [other for other in self._elements if other != place][:_CONES]:
+            name, moves = self._named(("axis", *element), partial(self._drawn, [element]))
+            mirrored = partial(self._scaled, moves, place, arb(-1), arb(1))
+            found += [(name, moves), (None if name is None else ("mirrored", *place, *element), mirrored())]
+        return found
 
     @cached_property
     def _elements(self) -> list[Place]:
