@@ -876,9 +876,10 @@ class Sides(Points):
     def _narrow_ways(self, place: Place) -> list[_Named]:
         """Directions near the axes of other elements, with a small move of the number's element to both sides.
 
-        The derivative of ``relu(y - 20 * abs(x))`` by x is 0 but in a narrow cone around the axis of y.
+        The derivative of ``relu(y - 20 * abs(x))`` by x is 0 but in a narrow cone around the axis of y. Only claims are
+        compared there, because the conventions of ops give the derivatives of no cone.
         """
-        if self.anywhere or self.program.size > _FEW:
+        if self.joint is None or self.anywhere or self.program.size > _FEW:
             return []
         found: list[_Named] = []
         for element in [other for other in self._elements if other != place][:_CONES]:
