@@ -104,26 +104,18 @@ class Sides(Points):
 
     Parameters
     ----------
-    program : Program
-    oracle : callable
-        Returns a new oracle without values.
+    program, oracle, shared, order, way
+        As for `Points`.
     derivative : callable
         Oracle with the values of all nodes -> the derivative, as a list of object arrays or None.
     along : callable, optional
         Oracle with these values, and a direction of each source -> the derivative along it, for a program whose
         derivative costs a run for each element.
-    shared : Shared, optional
-        The data that the rows of this program share, such as the values at the points.
     row : list, optional
         The cotangents of the outputs. Other numbers of the same row have the same intervals.
     in_floats : callable, optional
         Moves of the sources, relative to their sizes -> the derivative at the moved point in floats; None without a
         derivative.
-    order : int, optional
-        The order of the derivative. Points of one piece then share one evaluation.
-    way : list of object arrays, optional
-        The direction of each source along which the numbers are the derivatives of the outputs. By default, the numbers
-        are derivatives by the elements of the sources.
     """
 
     def __init__(
