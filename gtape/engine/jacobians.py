@@ -127,7 +127,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
         if seed is None:
             made = run(from_identity, start, target._layout, source_records)
         else:
-            made = run(short_sweep, [(start, seed)], source_records, keep=True)
+            made = run(short_sweep, [(start, seed)], source_records, keep=True, batch=rows)
     else:
         whole = _identity(target._layout) if seed is None else seed
         made = run(full_sweep, world, session, [(start, _lift(world, whole))], source_records, batch=len(whole))[0]

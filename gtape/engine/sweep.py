@@ -122,7 +122,9 @@ def _sum_of_leaf(short: set[int], long: set[int], seq: int, old: Any, c: Any, st
     return old + c
 
 
-def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep: bool = False) -> list[Any]:
+def short_sweep(
+    seeds: list[tuple[Record, Any]], sources: list[Record], *, keep: bool = False, batch: int | None = None
+) -> list[Any]:
     """Cotangents of `sources` in the NumPy world. Empties the records unless `keep`.
 
     Parameters
@@ -133,6 +135,10 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
         Leaves or interior records, with or without repetitions.
     keep : bool
         Whether the records are kept. If so, the caller holds `keeping`.
+    batch : int, optional
+        The number of cotangents that each seed stacks along a leading axis; None for one cotangent. This sweep reads no
+        number, because the caller asked `gtape.engine.jacobians.takes_rows`. The sweep that stands in for this one
+        while a function is traced reads the number.
 
     Returns
     -------

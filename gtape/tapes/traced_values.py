@@ -145,7 +145,7 @@ _FUNCTIONS = frozenset({
     np.squeeze, np.stack, np.sum, np.swapaxes, np.take, np.take_along_axis, np.trace, np.transpose, np.where,
     np.zeros_like,
 })  # fmt: skip
-_STATIC = frozenset({np.ndim, np.shape, np.size})
+_STATIC = frozenset({np.ndim, np.result_type, np.shape, np.size})
 _MOST_GUARDED = 64  # elements of the largest integer array that a guard compares
 
 
@@ -283,7 +283,7 @@ class Raw:
 
     def __array_function__(self, function: Any, types: Any, args: Any, words: Any) -> Any:
         if function in _STATIC:
-            return function(self.node.sample)
+            return function(*[a.node.sample if a.__class__ is Raw else a for a in args], **words)
         if function not in _FUNCTIONS or (function is np.where and len(args) < 3):
             self.tracer.refuse(f"calls numpy.{getattr(function, '__name__', '?')} of a value")
         return self.tracer.call(function, tuple(args), words)
