@@ -12,6 +12,7 @@ from gtape.recording.record import idle_stack, own
 from gtape.tapes.drawn import sources_of
 from gtape.tapes.forms import Later, taken_later
 from gtape.tapes.inner_loops import Doubt
+from gtape.tapes.lent import Lent
 from gtape.tapes.program import Program
 from gtape.tapes.traced_values import Guard, OtherLayout, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
@@ -56,8 +57,8 @@ def caller(
     xs = "".join([f"x{k}, " for k in range(count)])
     values = "".join([f"r{k}, " for k in range(len(variables))])
     space: dict[str, Any] = {"program": program, "OtherLayout": OtherLayout, "Doubt": Doubt}
-    for k, v in enumerate(variables):
-        space |= {f"v{k}": v, f"layout{k}": v._tensor_layout}
+    lines = _named("v", variables, space, "    ")
+    space |= {f"layout{k}": v._tensor_layout for k, v in enumerate(variables)}
     others = " or ".join([f"v{k}._tensor_layout is not layout{k}" for k in range(len(variables))])
     reads = "".join([f"        r{k} = v{k}._value\n" for k in range(len(variables))])
     if not assigned:
@@ -69,13 +70,21 @@ def caller(
         before = ", ".join([f"r{old}" for _, old, _ in assigned])
         end = f"        if assign(made, {before}):\n            return made\n"
     source = (
-        f"def call(run, {xs}):\n    while True:\n"
+        f"def call(run, {xs}):\n{lines}    while True:\n"
         + (f"        if {others}:\n            raise OtherLayout\n{reads}" if variables else "")
         + f"        try:\n            made = run(program.run, {xs}{values})\n"
         + f"        except Doubt:\n            made = run(program.again, ({xs}{values}))\n{end}"
     )
     exec(compile(source, "<gtape call>", "exec"), space)
     return space["call"]  # type: ignore[no-any-return]
+
+
+def _named(prefix: str, variables: Sequence[Any], space: dict[str, Any], indent: str) -> str:
+    """Lines that give names to variables of arguments. All other variables have their names in `space`."""
+    lent = [k for k, v in enumerate(variables) if v.__class__ is Lent]
+    space |= {f"{prefix}{k}": v for k, v in enumerate(variables) if v.__class__ is not Lent}
+    space |= {f"lent_{prefix}{k}": variables[k].variable for k in lent}
+    return "".join([f"{indent}{prefix}{k} = lent_{prefix}{k}()\n" for k in lent])
 
 
 def _stored(
@@ -93,14 +102,14 @@ def _stored(
         Gains the objects that the lines name.
     indent, end : str
     """
-    space |= {f"a{k}": v for k, (v, _, _) in enumerate(assigned)}
+    lines = _named("a", [v for v, _, _ in assigned], space, indent)
     space |= {f"lock{k}": of_variable(v._uid) for k, (v, _, _) in enumerate(assigned)}
     same = [f"a{k}._value is {old}" for k, old in enumerate(before)] + (
         ["rest(made, *others)"] if "rest" in space else []
     )
     stores = "".join([f"{indent}        a{k}._value = made[{new}]\n" for k, (_, _, new) in enumerate(assigned)])
     locks = ", ".join([f"lock{k}.now" for k in range(len(assigned))])
-    return f"{indent}with {locks}:\n{indent}    if {' and '.join(same)}:\n{stores}{indent}        {end}\n"
+    return f"{lines}{indent}with {locks}:\n{indent}    if {' and '.join(same)}:\n{stores}{indent}        {end}\n"
 
 
 def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:

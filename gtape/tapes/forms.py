@@ -54,6 +54,7 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
         tensors.append(x)
         return x._layout
     if isinstance(x, Variable):
+        held.append(weakref.ref(x))
         return ("variable", x._uid, x._tensor_layout)
     if x.__class__ not in _EXACT and isinstance(x, _PLAIN):
         if isinstance(x, (list, tuple)):
@@ -131,6 +132,8 @@ def traced(x: Any, tracer: Tracer, made: list[Traced], known: dict[int, Traced])
         return x.__class__([traced(y, tracer, made, known) for y in x])
     if x.__class__ is dict:
         return {k: traced(y, tracer, made, known) for k, y in x.items()}
+    if isinstance(x, Variable):
+        tracer.lend(x)
     return x
 
 

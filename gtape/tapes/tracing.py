@@ -32,6 +32,7 @@ from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
 from gtape.tapes.drawn import Draw
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
+from gtape.tapes.lent import Lent
 from gtape.tapes.seen_constants import SeenConstants, SeenTensors
 from gtape.tapes.traced_values import NO_WORDS, Node, Raw, Traced, Untraceable, same_shape
 from gtape.tensors.tensor import Tensor, wrap
@@ -139,6 +140,7 @@ class Tracer:
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
+        self._lent: dict[int, Lent] = {}  # the variables among the arguments, by number
         self.assigned: dict[int, Any] = {}  # the assigned variables by number
         # Functions to call at the end of each call, with their lists of tensors and other objects.
         self.later_calls: list[tuple[Callable[..., None], list[Any]]] = []
@@ -549,6 +551,10 @@ class Tracer:
         self.later_calls.append((function, tensors))
         self._changed.update([v._uid for v in changed])
 
+    def lend(self, variable: Any) -> None:
+        """Note a variable among the arguments, which the program may hold only weakly."""
+        self._lent[variable._uid] = Lent(variable)
+
     def read(self, variable: Any) -> Traced:
         """The value of a variable."""
         if variable._uid in self._changed:
@@ -558,7 +564,7 @@ class Tracer:
             if variable._layout.dtype.kind == "O":
                 self.refuse("reads a variable of strings")
             raw = self._reads[variable._uid] = self.input(variable._value)
-            self.variables.append(variable)
+            self.variables.append(self._lent.get(variable._uid, variable))
         return Traced.of(raw, variable._tensor_layout)
 
     def assign(self, variable: Any, t: Tensor, kernel: Any, *, of_ops: bool = False) -> None:
@@ -591,7 +597,7 @@ class Tracer:
         elif isinstance(raw.node.sample, np.ndarray) and not raw.node.sample.ndim:
             raw = raw[()]
         self._reads[variable._uid] = raw
-        self.assigned[variable._uid] = variable
+        self.assigned[variable._uid] = self._lent.get(variable._uid, variable)
 
     @property
     def values(self) -> list[Node]:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape import nest
 from tests.gtape.test_compiled import _bits
 
 
@@ -242,6 +243,68 @@ def test_variables_of_dead_instances_are_let_go(under: bool, back_end: str) -> N
         del module
         gc.collect()
     assert sum(ref() is not None for ref in kept) <= 1  # the newest goes with the next program
+
+
+def _slope_by_argument(v: Any) -> Any:
+    with tf.GradientTape() as tape:
+        y = tf.reduce_sum(v * v)
+    return tape.gradient(y, v)
+
+
+def _assigned_sums(v: Any, *others: Any) -> Any:
+    for w in others:
+        v.assign_add(w)
+        w.assign(v * w)
+    return v
+
+
+TAKE_VARIABLES: list[tuple[Any, int]] = [
+    (lambda v: tf.reduce_sum(v), 1), (lambda v: v, 1), (lambda v: {"twice": 2.0 * v, "it": [v]}, 1),
+    (lambda *vs: sum(vs[1:], vs[0]), 3), (lambda v, w: v.assign_sub(w), 2), (_assigned_sums, 3), (_assigned_sums, 12),
+    (_slope_by_argument, 1), (lambda v: float(v[0]), 1),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly:RuntimeWarning")
+@pytest.mark.parametrize("structure", ["alone", "in a list", "by name"])
+@pytest.mark.parametrize("under", [False, True])
+@pytest.mark.parametrize(("f", "count"), TAKE_VARIABLES)
+def test_variables_among_the_arguments_are_let_go(
+    f: Any, count: int, under: bool, structure: str, back_end: str
+) -> None:
+    if structure == "in a list":
+        compiled = tf.function(lambda vs: f(*vs), jit_compile=True)
+    elif structure == "by name":
+        compiled = tf.function(lambda **vs: f(*vs.values()), jit_compile=True)
+    else:
+        compiled = tf.function(f, jit_compile=True)
+
+    def called(g: Any, vs: list[Any]) -> Any:
+        with tf.GradientTape() if under else contextlib.nullcontext() as tape:
+            if structure == "by name":
+                y = g(**{f"v{k}": v for k, v in enumerate(vs)})
+            else:
+                y = g(vs) if structure == "in a list" else g(*vs)
+        return nest.flatten(y), nest.flatten(tape.gradient(y, vs)) if tape is not None else []
+
+    plain = tf.function(compiled.python_function)
+    kept = []
+    for k in range(6):
+        made, expected = ([tf.Variable([1.0 + k, 2.0 + j]) for j in range(count)] for _ in range(2))
+        for _ in range(3):
+            assert _bits(called(compiled, made)) == _bits(called(plain, expected))
+            assert _bits([*made]) == _bits([*expected])
+        kept += [weakref.ref(v) for v in made]
+        del made
+        gc.collect()
+    assert not any(ref() is not None for ref in kept)
+
+
+def test_a_variable_that_an_argument_and_the_function_name_stays(back_end: str) -> None:
+    w = tf.Variable(2.0)
+    compiled = tf.function(lambda v, x: v.assign_add(x) * w, jit_compile=True)
+    for k in range(1, 4):
+        assert float(compiled(w, tf.constant(1.0))) == (2.0 + k) ** 2
 
 
 @pytest.mark.parametrize("jit", [False, True])
