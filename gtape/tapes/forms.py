@@ -6,12 +6,14 @@ import enum
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gtape import nest
 from gtape.base.layout import make_layout
+from gtape.tapes.packing import packer, written
 from gtape.tapes.traced_values import Traced, Untraceable
 from gtape.tapes.tracing import Tracer
 from gtape.tensors.indexed_slices import IndexedSlices
@@ -258,9 +260,38 @@ class Results:
         self.single = not nested and isinstance(made, Traced) and self.count == 1
         self.nothing = made is None
         self.layout = outputs[0].layout if self.single else None
-        # The class, if the results are a plain list or tuple of tensors of the program.
-        plain = made.__class__ in (list, tuple) and all(isinstance(x, Traced) for x in made)
-        self.flat = made.__class__ if plain and self.count == len(outputs) else None
+        self._made = None if self.single or self.nothing else self._written()
+
+    @cached_property
+    def packed(self) -> Callable[[list[Any]], Any]:
+        """A function that packs a flat list of results into their structure."""
+        return packer(self.structure, len(self.outputs))
+
+    def _written(self) -> Any:
+        """A function of the raw results and the given tensors that makes the results; None if no source makes them."""
+        space: dict[str, Any] = {"new": object.__new__, "Tensor": Tensor}
+        lines, leaves = [], []
+        count = 0
+        for i, o in enumerate(self.outputs):
+            kind = o.__class__
+            if kind is _Given:
+                leaves.append(f"given[{o.number}]")
+            elif kind is _Same:
+                leaves.append(leaves[o.place])
+            elif kind is _Layout:
+                space[f"layout{i}"] = o.layout
+                lines.append(f"t{i} = new(Tensor)")
+                lines.append(f"t{i}._value = raws[{count}]; t{i}._layout = layout{i}; t{i}._record = None")
+                leaves.append(f"t{i}")
+                count += 1
+            elif o.value.__class__ is Tensor:
+                space[f"again{i}"] = o.again
+                lines.append(f"t{i} = again{i}()")
+                leaves.append(f"t{i}")
+            else:
+                space[f"value{i}"] = o.value
+                leaves.append(f"value{i}")
+        return written(self.structure, "raws, given", lines, leaves, space)
 
     def results(self, raws: tuple[Any, ...], given: Sequence[Tensor]) -> Any:
         """The raw results as tensors, in the structure of the traced call with the given tensors."""
@@ -268,8 +299,8 @@ class Results:
             return None
         if self.single:
             return _tensor(raws[0], self.outputs[0])
-        if self.flat is not None:
-            return self.flat([_tensor(raw, o) for raw, o in zip(raws, self.outputs, strict=True)])
+        if self._made is not None:
+            return self._made(raws, given)
         return self.packed(self.leaves(raws, given))
 
     def leaves(self, raws: tuple[Any, ...], given: Sequence[Tensor]) -> list[Any]:
@@ -285,10 +316,6 @@ class Results:
             else:
                 made.append(made[o.place] if kind is _Same else o.again())
         return made
-
-    def packed(self, leaves: list[Any]) -> Any:
-        """A flat list of results, packed into their structure."""
-        return nest.pack_sequence_as(self.structure, leaves) if self.structure.__class__ is not int else leaves[0]
 
 
 # ---------------------------------------------------------------------------------------------- later calls
