@@ -8,6 +8,7 @@ new constant. gtape looks for these two names in the code, so that other functio
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -170,6 +171,25 @@ class Function:
             self._compiler = Compiler(self._called, self.name, takes_any_names(python_function))
         quick = None if self._compiler is None or self.input_signature is not None else self._compiler.quick
         self._quick: Callable[..., Any] | None = quick
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # As Python's functions and methods: by name if the name leads here, and a method by its instance.
+        name = getattr(self, "__qualname__", self.name)
+        if self._owner:
+            return getattr, (*self._owner, self.name)
+        found: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without attributes that `update_wrapper` took from the Python function, because pickle finds that one by name.
+        copied = vars(self.python_function) if hasattr(self.python_function, "__dict__") else {}
+        return {k: x for k, x in vars(self).items() if k not in copied or copied[k] is not x}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        functools.update_wrapper(self, state["python_function"])
+        vars(self).update(state)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._quick is not None and not kwargs:

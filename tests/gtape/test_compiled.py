@@ -6,6 +6,7 @@ import contextlib
 import copy
 import itertools
 import math
+import pickle
 import threading
 import tracemalloc
 import warnings
@@ -958,6 +959,49 @@ def test_copies_compile_anew() -> None:
     again = copy.deepcopy(f)
     assert again.summary() == "not called yet" and again(tf.constant(1.0)).numpy() == 2.0
     assert again.summary().startswith("compiled")
+
+
+def _squared(x: Any) -> Any:
+    return x * x
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("f", [tf.sin, tf.reduce_sum, tf.nn.relu, np.cos, _squared], ids=lambda f: f.__name__)
+def test_a_function_is_pickled_with_the_name_of_its_python_function(f: Any, jit: bool) -> None:
+    made = tf.function(f, jit_compile=jit)
+    made.label = "mine"
+    x = tf.constant(0.5)
+    for _ in range(2):  # before and after a call
+        again = pickle.loads(pickle.dumps(made))
+        assert _bits(again(x)) == _bits(made(x))
+        assert again.python_function is f and (again.name, again.label) == (made.name, "mine")
+        assert again.__doc__ == f.__doc__ and (again.summary().startswith("compiled") is jit)
+
+
+@tf.function(jit_compile=True)
+def _decorated(x: Any) -> Any:
+    return x * x
+
+
+class _Scaled(tf.Module):
+    def __init__(self) -> None:
+        self.w = tf.Variable(3.0)
+
+    @tf.function(jit_compile=True)
+    def call(self, x: Any) -> Any:
+        return self.w * x
+
+
+def test_decorated_functions_and_methods_are_pickled_as_those_of_python() -> None:
+    x = tf.constant(2.0)
+    module = _Scaled()
+    for _ in range(2):  # before and after a call
+        assert pickle.loads(pickle.dumps(_decorated)) is _decorated
+        assert pickle.loads(pickle.dumps(_Scaled.call)) is _Scaled.call
+        again = pickle.loads(pickle.dumps(module.call))
+        assert float(again(x)) == float(module.call(x)) == 2.0 * float(module.w) and float(_decorated(x)) == 4.0
+        assert float(copy.deepcopy(module.call)(x)) == float(copy.copy(module.call)(x)) == 2.0 * float(module.w)
+        module.w.assign_add(1.0)
 
 
 def test_a_function_without_the_option_has_no_program() -> None:
