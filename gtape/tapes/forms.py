@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -207,6 +207,8 @@ def outputs_of(made: Any, tracer: Tracer, given: Sequence[Traced]) -> tuple[list
     """
     if tracer.failed_check:
         raise Untraceable("it catches the error of a check or an op")
+    if tracer.texts and _shows_values(made, tracer.texts):
+        raise Untraceable("it returns a text that may hold the value of a tensor")
     outputs: list[Any] = []
     tensors = []
     arguments = {id(t): k for k, t in enumerate(given)}
@@ -230,6 +232,24 @@ def outputs_of(made: Any, tracer: Tracer, given: Sequence[Traced]) -> tuple[list
         else:
             raise Untraceable(f"it returns {type(leaf).__name__}")
     return outputs, tensors
+
+
+def _shows_values(x: Any, texts: set[str]) -> bool:
+    """Whether the result of a traced call, in which `texts` stood for tensors, may hold one of the texts.
+
+    Every text among the leaves may hold a part of them. A key may hold one of them only whole, because keys are seldom
+    made of values.
+    """
+    if isinstance(x, Mapping):
+        keys = any([t in str(k) for k in x for t in texts])  # noqa: C419 - a list is quicker
+        return keys or any([_shows_values(y, texts) for y in x.values()])  # noqa: C419
+    if isinstance(x, (list, tuple)):
+        return any([_shows_values(y, texts) for y in x])  # noqa: C419
+    if isinstance(x, Tensor):
+        return bool(x._layout.dtype.kind == "O")
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.dtype.kind in "OSU"
+    return isinstance(x, (str, bytes))
 
 
 class Results:

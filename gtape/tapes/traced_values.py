@@ -404,12 +404,14 @@ class Traced(Tensor):
         return what(self._value)
 
     def __repr__(self) -> str:
-        return f"<gtape.Tensor of a traced call: shape={self.shape}, dtype={self.dtype.name}>"
+        made = f"<gtape.Tensor of a traced call: shape={self.shape}, dtype={self.dtype.name}>"
+        self._value.tracer.texts.add(made)
+        return made
 
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return repr(self)
+        return self._leaves(f"the format {spec!r}") if spec else repr(self)  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
         return self._leaves("pickle")

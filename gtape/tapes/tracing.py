@@ -161,6 +161,7 @@ class Tracer:
         # True only if the result of the traced call is compared with a plain call.
         self.writes_over = False
         self.ended = False  # whether an error of the user's own code ended the call, so that no eager call follows
+        self.texts: set[str] = set()  # the texts that stand for traced tensors, which users print
         self.failed_check = False  # whether a check or an op raised an error, which the function may catch
 
     def apart(self, layout: Layout) -> Layout:

@@ -300,6 +300,45 @@ def test_variables_among_the_arguments_are_let_go(
     assert not any(ref() is not None for ref in kept)
 
 
+_w = tf.Variable([0.5, 1.5])
+
+
+@pytest.mark.parametrize("under", [False, True])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x * 2.0, f"loss {x:.2f}"), lambda x: (x * 2.0, f"{x}"), lambda x: {"loss": x, "text": [str(x)]},
+        lambda x: (x, repr(x).encode()), lambda x: (x, f"{[x]!s:.9}"), lambda x: {f"{x}": x}, lambda x: "%s" % (x + 1),
+        lambda x: (x, tf.constant(f"{x}")), lambda x: (x, np.array([str(x)])), lambda x: (x, f"{_w[0]:.2f}"),
+        lambda x: (x, f"{_w[:1]}"), lambda x: (x, f"{tf.reduce_sum(_w):>9}"), lambda x: (x, f"{x:.1e}".upper()),
+        lambda x: (x, str(x)[:9]),
+    ],
+)  # fmt: skip
+def test_a_text_with_the_value_of_a_tensor_is_that_of_the_eager_call(f: Any, under: bool, back_end: str) -> None:
+    def call(g: Any, value: float) -> str:
+        with tf.GradientTape() if under else contextlib.nullcontext():
+            return repr(g(tf.constant(value)))
+
+    compiled = tf.function(lambda x: f(x), jit_compile=True)
+    with pytest.warns(
+        RuntimeWarning, match=r"runs eagerly.*(reads the value of a tensor by the format|returns a text)"
+    ):
+        first = call(compiled, 1.25)
+    for made, value in [(first, 1.25), (call(compiled, 2.5), 2.5), (call(compiled, -3.0), -3.0)]:
+        assert made == call(tf.function(f), value)
+
+
+def test_printed_tensors_leave_a_function_compiled(back_end: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        print(x, f"{x}", x.shape)
+        return {"loss": x * 2.0, "shape": (1, None)}
+
+    compiled = tf.function(f, jit_compile=True)
+    for k in range(3):
+        assert float(compiled(tf.constant(k / 2))["loss"]) == k
+    assert capsys.readouterr().out.count("\n") == 1 and "eager" not in compiled.summary()
+
+
 def test_a_variable_that_an_argument_and_the_function_name_stays(back_end: str) -> None:
     w = tf.Variable(2.0)
     compiled = tf.function(lambda v, x: v.assign_add(x) * w, jit_compile=True)
