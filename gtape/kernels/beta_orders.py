@@ -468,7 +468,10 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
         # For tiny b SciPy gives 0. The value is ab/(a + b) times a factor that hardly depends on b.
         faint = inside & (b < _FAINT) & (a > 1e-20) & (x < 1)
         given, b = b, np.where(faint, _FAINT, b)
-        out = np.where(inside, scipy_betainc(a, b, x), np.nan)
+        # For a = b = 1/2 SciPy takes asin(sqrt(x)), which loses half of the digits near 1; 1 - x is exact there.
+        other = (a == 0.5) & (b == 0.5) & (x > 0.5)
+        value = scipy_betainc(a, b, np.where(other, 1.0 - x, x))
+        out = np.where(inside, np.where(other, 1.0 - value, value), np.nan)
         # Two tiny parameters share the mass.
         out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
         # SciPy loses digits for large parameters. The smaller tail then comes from its integral.

@@ -92,6 +92,24 @@ def test_betainc_keeps_12_digits_for_large_and_for_tiny_parameters(a: float, b: 
         assert float(mirrored) == pytest.approx(1.0 - near, rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.parametrize("a", [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 10.0])
+@pytest.mark.parametrize("b", [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 10.0])
+def test_betainc_of_halves_and_integers_keeps_its_digits_up_to_both_ends(a: float, b: float) -> None:
+    near = [5e-324, 1e-100, 2.0**-53, 2.7e-14, 1e-12, 1e-8, 1e-5, 0.01, 0.25, 0.5]
+    x = np.array([*near, *(1.0 - np.array(near[2:]))])
+    got = tf.math.betainc(np.full(len(x), a), np.full(len(x), b), x).numpy()
+    with precision(600):
+        for point, value in zip(x.tolist(), got.tolist(), strict=True):
+            exact = arb(point).beta_lower(arb(a), arb(b), regularized=True)
+            assert abs(arb(value) - exact) <= 16 * arb(2) ** -52 * exact + arb(5e-324)
+
+
+@pytest.mark.parametrize("below", [2.0**-53, 2.7e-14, 1e-12, 1e-8])
+def test_the_slopes_of_betainc_of_two_halves_are_right_beside_1(below: float) -> None:
+    report = check(tf.math.betainc, *(np.float64(v) for v in (0.5, 0.5, 1.0 - below)))
+    assert report.verdict == "correct"
+
+
 def exact_draws(alpha: float, z: float) -> list[Any]:
     """A gamma draw and its first two derivatives in its shape; 800 bits are in force."""
     h = arb(2) ** -150
