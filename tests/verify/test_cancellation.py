@@ -73,6 +73,28 @@ def chaos(x: Any) -> Any:
     return x
 
 
+@pytest.mark.parametrize("beside", [0.1, 0.5, 8191.0, 123456789.0, 2.0**54, 1e16, -0.0, 1e-30])
+@pytest.mark.parametrize("at", [np.float64(1e-7), F4(1e-4)])
+def test_numbers_beside_a_1_in_an_array_excuse_no_cancellation_of_the_1(beside: float, at: Any) -> None:
+    numbers = np.array([1.0, beside], at.dtype)
+    report = check(lambda x: ((tf.constant(numbers) - tf.cos(x)) / x**2)[0], at)
+    assert report.verdict == "cancellation" and not report.ok
+
+
+@pytest.mark.parametrize("large", [2.0**54, 1e16, 123456789e9])
+def test_large_whole_numbers_in_an_array_are_exact_as_scalars_are(large: float) -> None:
+    together = check(lambda x: tf.reduce_sum(tf.constant([large, 1.0, -large], tf.float64) * tf.sin(x)), 0.5)
+    alone = check(lambda x: large * tf.sin(x) + tf.sin(x) - large * tf.sin(x), 0.5)
+    assert together.verdict == alone.verdict == "cancellation" and together.ok == alone.ok
+
+
+@pytest.mark.parametrize("beside", [[], [1.0], [0.5, 3.0], [1e16]])
+def test_numbers_with_many_digits_in_an_array_are_rounded_data(beside: list[float]) -> None:
+    numbers = np.array([0.1, 0.2, -0.3, *beside])
+    report = check(lambda x: tf.reduce_sum((tf.constant(numbers) * x)[:3]), 0.7)
+    assert report.verdict == "conditioning" and report.ok
+
+
 @pytest.mark.parametrize("name", CONDITIONED)
 def test_digits_that_every_program_loses_are_conditioning(name: str) -> None:
     f, at, order = CONDITIONED[name]

@@ -5,10 +5,11 @@ gradient is its first-order move. No op rounds in between, so this bound depends
 global bound (`noise`) also depends on how the program computes the function. Kinks and ties stay on their recorded
 side, because a jet moves no value.
 
-The inputs are the sources, and arrays of constants that hold data. Other constants are exact numbers of the formula:
-scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, zeros, and integers in arrays whose numbers all have
-few digits. The unit is that of the dtype in which the program reads an input, which may be coarser than the dtype of
-the input itself: a master weight in float32 that every op reads as float16 moves by half a unit of float16.
+The inputs are the sources, and the numbers with many digits in arrays of constants. Other constants are exact numbers
+of the formula: scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, and in other arrays the whole numbers
+and those with few digits, such as 0.5. The unit is that of the dtype in which the program reads an input, which may be
+coarser than the dtype of the input itself: a master weight in float32 that every op reads as float16 moves by half a
+unit of float16.
 """
 
 from __future__ import annotations
@@ -322,6 +323,7 @@ def _is_elementwise(n: Node, program: Program) -> bool:
 _FLOAT_MOVES = dict(zip(MOVES, (2, 4, 16), strict=True))
 _LOUDER, _PART = 2.0**10, 2.0**-3
 _SHORT = 16  # a number with at most so many significant bits was meant as it is
+_REMAINS = 8.0  # sums of numbers that cancel leave numbers of a unit of these, give or take this factor
 
 
 def _half_units(program: Program) -> list[tuple[list[int], Any]]:
@@ -338,11 +340,26 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
         value = np.asarray(node.output)
         if value.size > 1 and is_floating(value) and (value != value.flat[0]).any():
             half = _half_unit(node, _read_as(program, group, readers))
-            # The cosines of a Fourier matrix are rounded data, although one of them is 1; [0.5, 1.0] may be a formula.
-            long = longer_than(value, min(_SHORT, digits_of(value.dtype) // 2))
-            meant = value == (0 if long.any() else np.rint(value))
-            found.append((group, np.where(meant, 0.0, half)))
+            found.append((group, np.where(_are_rounded(value), half, 0.0)))
     return found
+
+
+def _are_rounded(x: Any) -> Any:
+    """The mask of the numbers of an array that are probably rounded: those with many digits, except whole numbers.
+
+    The other numbers are exact, such as a column of ones beside measured values. Only beside what roundings left of a
+    0, as in the cosines of a Fourier matrix, all numbers but 0 are rounded.
+    """
+    if x.dtype.kind == "c":
+        return _are_rounded(x.real) | _are_rounded(x.imag)
+    rounded = longer_than(x, min(_SHORT, digits_of(x.dtype) // 2)) & (x != np.rint(x))
+    sizes = np.abs(x, dtype=np.float64)
+    largest = np.max(sizes, initial=0.0, where=np.isfinite(x))
+    for dtype in (x.dtype, np.dtype(np.float64)):  # NumPy computes tables in float64
+        unit = spacing(largest, dtype)
+        if (rounded & (sizes <= _REMAINS * unit) & (sizes * _REMAINS >= unit)).any():
+            return x != 0
+    return rounded
 
 
 def _decimals(program: Program) -> list[tuple[list[int], Any]]:
