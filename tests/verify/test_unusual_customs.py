@@ -1006,3 +1006,47 @@ def test_a_saved_number_has_no_derivative_of_its_own(point: float) -> None:
     assert any(
         "right in value, but its own derivative" in f.reason for f in report.findings if f.verdict == "unconnected"
     )
+
+
+def custom(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return value(x), lambda g: g * slope(x)
+
+    return f
+
+
+SIGMOID = custom(tf.sigmoid, lambda x: tf.exp(-x) / tf.square(1 + tf.exp(-x)))
+SOFTPLUS = custom(tf.nn.softplus, lambda x: tf.exp(x) / (1 + tf.exp(x)))
+ATAN = custom(tf.atan, lambda x: 1 / (1 + x * x))
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "order", "op"),
+    [
+        (SIGMOID, -400.0, 1, "square"),
+        (SIGMOID, -800.0, 1, "exp"),
+        (SOFTPLUS, np.float32(100.0), 1, "exp"),
+        (SOFTPLUS, 800.0, 1, "exp"),
+        (ATAN, 1e155, 1, "multiply"),
+        (ATAN, 1e155, 2, "multiply"),
+    ],
+)
+def test_an_overflow_inside_of_a_right_custom_gradient_is_no_wrong_rule(f: Any, x: Any, order: int, op: str) -> None:
+    report = check(f, x, order=order)
+    assert not report.ok and {v.verdict for v in report.findings} <= {"unstable", "range"}
+    assert any(op in v.reason and "overflows float" in v.reason for v in report.findings), report
+    assert not any("declared" in (v.instead or "") for v in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (custom(tf.reduce_prod, lambda x: tf.reduce_prod(x) / x), np.array([2.0, 0.0, 3.0])),
+        (custom(lambda x: tf.where(x > 0, tf.sqrt(tf.abs(x)), x), lambda x: tf.sqrt(x) * 0 + 1), -1.0),
+        (custom(tf.sigmoid, lambda x: 2 * tf.exp(-x) / tf.square(1 + tf.exp(-x))), -800.0),
+        (custom(tf.nn.softplus, lambda x: tf.exp(x) / (3 + 2 * tf.exp(x))), 800.0),
+    ],
+)
+def test_a_custom_gradient_that_is_not_finite_by_its_algebra_is_a_wrong_rule(f: Any, x: Any) -> None:
+    assert check(f, x).verdict == "rule"

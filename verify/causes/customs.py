@@ -11,7 +11,7 @@ from flint import acb, arb
 
 from gtape.base.escaping import place_text
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import digits, objects, to_float
+from gtape.symbolic.balls import digits, finite_ball, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats
 from gtape.verify.oracles.backward import by_user, gradient
@@ -45,9 +45,9 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
     "CHANGE", "agrees_along", "certify_value", "changing", "faulty_along", "faulty_beside", "faulty_customs",
-    "faulty_forwards", "faulty_inside", "inner_culprits", "innermost", "is_rounded", "least_stable", "lies_between",
-    "not_finite", "ones_like", "only_rounded", "room_of", "roundings_of", "slopes_of_custom", "stops_of",
-    "unlike_body",
+    "faulty_forwards", "faulty_inside", "inner_culprits", "innermost", "is_right_exactly", "is_rounded",
+    "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "room_of", "roundings_of",
+    "slopes_of_custom", "stops_of", "unlike_body",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -376,8 +376,40 @@ def faulty_along(oracle: Oracle, moving: dict[int, Any], among: Iterable[int]) -
     return found
 
 
+def is_right_exactly(oracle: Oracle, node: Node, g: Any = None) -> bool:
+    """Whether the function of a custom gradient gives the derivative of its body if it computes exactly.
+
+    A formula such as ``exp(-x) / (1 + exp(-x))**2``, whose numbers overflow in floats, does; a division of 0 by 0 does
+    not.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    node : Node
+        Of kind "custom".
+    g : cotangent of its outputs, optional
+        By default random numbers.
+    """
+    if g is None:
+        outs = node.output if isinstance(node.output, tuple) else (node.output,)
+        parts = [random_cotangents(np.shape(o), oracle.rng, complex=is_complex(o)) for o in outs]
+        g = PartialOutputs(dict(enumerate(parts))) if isinstance(node.output, tuple) else parts[0]
+    try:
+        sub, outputs, env = oracle.custom_back(node, g)
+        made = cotangents_returned(sub, outputs, env)
+        if not all(finite_ball(e) for c in made if c is not None for e in objects(c).ravel().tolist()):
+            return False
+        failure = certify_value(oracle, node, g, made)
+    except (ArithmeticError, ValueError, TypeError, IndexError):  # the function of a user may raise anything
+        return False
+    return failure is None or is_rounded(failure)
+
+
 def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -> Finding | None:
     """The finding for a custom gradient that is NaN or infinite where the derivative of its body is finite.
+
+    A custom gradient that is right in exact arithmetic has no such finding, because its numbers left their range.
 
     Parameters
     ----------
@@ -410,7 +442,8 @@ def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -
             arrived = tuple(map(to_float, arrived)) if isinstance(arrived, tuple) else to_float(objects(arrived))
             with np.errstate(all="ignore"):
                 made = by_user(node, arrived)
-            if any(c is not None and not np.isfinite(np.asarray(c)).all() for c in made):
+            lost_here = any(c is not None and not np.isfinite(np.asarray(c)).all() for c in made)
+            if lost_here and not is_right_exactly(oracle, node, oracle.arrived[node.index]):
                 index = tuple(int(i) for i in np.argwhere(lost[s])[0])
                 truth = np.broadcast_to(objects(0 if exact[s] is None else exact[s]), np.shape(got[s]))[index]
                 reached = [mask for t, mask in lost.items() if not inside.isdisjoint(program.sources[t])]

@@ -22,7 +22,7 @@ from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Cause, Finding
 
-__all__ = ["left_the_range", "lost_by_a_rule", "overflows_in_floats", "without_slope"]
+__all__ = ["left_the_range", "lost_by_a_rule", "overflow_inside", "overflows_in_floats", "without_slope"]
 
 _SUSPECTS = 16  # elements tried per op
 _LOST = 2.0**-40
@@ -140,6 +140,36 @@ def _overflows(c: Any, exact: Any) -> bool:
 def _led_beyond(what: str, dtype: Any, node: Node) -> Cause:
     reason = f"{what} overflows {dtype.name}, and the exact one does not: rounding moved the numbers along the way"
     return "range", reason, node.name, node.line
+
+
+def overflow_inside(oracle: Oracle, node: Node) -> str | None:
+    """Which value of a custom gradient's function overflows, in words; None if none does.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        After its replay.
+    node : Node
+        Of kind "custom".
+    """
+    arrived, _ = oracle.made.get(node.index, (None, None))
+    if arrived is None:
+        return None
+    try:
+        sub, _, env = oracle.custom_back(node, arrived)
+    except (ArithmeticError, ValueError, TypeError, IndexError):  # the function of a user may raise anything
+        return None
+    for n in sub.nodes:
+        value = np.asarray(n.output) if n.kind == "op" and not isinstance(n.output, tuple) else np.zeros(0)
+        if value.dtype.kind != "f" or not np.isinf(value).any():
+            continue
+        inputs = [np.asarray(sub.nodes[j].output) for j in n.inputs]
+        found = _beyond(value, lambda place, n=n: objects(env[n.index])[place])
+        if found is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind == "f"):
+            place, how, exactly = found
+            what = f"{called(n, inputs, place)} is {value[place].item()!r}, exactly {exactly}"
+            return f"{what}: a value inside of the gradient that {node.name} returns {how} {value.dtype.name}"
+    return None
 
 
 def _stands_for_a_limit(ball: Any) -> bool:

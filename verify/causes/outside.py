@@ -12,6 +12,7 @@ from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import Undecided, digits, finite_ball, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import finite
+from gtape.verify.causes.customs import is_right_exactly
 from gtape.verify.causes.ends import END, Ends, further_bits
 from gtape.verify.oracles.certificates import directions_of, has_finite_slope
 from gtape.verify.oracles.enclosures import BALLS, jet_world
@@ -130,7 +131,7 @@ def _held(node: Node, v: Any) -> str:
 
 def _by_custom(program: Program, node: Node) -> Finding | None:
     """The finding for an op of a custom gradient's function that is not finite, although the derivative of the custom
-    gradient's body is; None for any other op.
+    gradient's body is; None for any other op, and for a function that is right in exact arithmetic.
     """
     customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None and _is_inside(node, n)]
     if not customs:
@@ -139,7 +140,7 @@ def _by_custom(program: Program, node: Node) -> Finding | None:
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
         oracle.evaluate(program.ancestors([i for n in customs for i in (n.index, *n.body)]))
         for n in customs:
-            if has_finite_slope(oracle, n):
+            if has_finite_slope(oracle, n) and not is_right_exactly(oracle, n):
                 reason = f"the gradient that {n.name} returns is not finite, but the derivative of its body is"
                 return Finding("rule", at=n, reason=reason, ok=False)
     return None

@@ -34,7 +34,7 @@ from gtape.verify.causes.customs import (
     only_rounded,
     roundings_of,
 )
-from gtape.verify.causes.float_range import lost_by_a_rule, overflows_in_floats
+from gtape.verify.causes.float_range import lost_by_a_rule, overflow_inside, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
@@ -382,7 +382,11 @@ class Gradient(Judgement):
         # The ops are within their bounds, so that a custom gradient may be unstable.
         custom = least_stable(oracle) if any(n.kind == "custom" for n in self.program.nodes) else None
         if custom is not None:
-            found.append((("unstable", UNSTABLE, custom.name, custom.line), [custom], None))
+            overflow = overflow_inside(oracle, custom)
+            told: Cause = "unstable", overflow or UNSTABLE, custom.name, custom.line
+            # No underflow along the way explains infinities and NaN.
+            first = overflow is not None and any(g is not None and not np.isfinite(g).all() for g in self.got)
+            found.insert(0 if first else len(found), (told, [custom], None))
         return found
 
     def otherwise(self) -> Cause:
