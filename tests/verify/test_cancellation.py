@@ -480,3 +480,50 @@ def test_the_gravest_finding_comes_first() -> None:
     assert [f.verdict for f in report.findings] == ["cancellation", "convention"]
     report = check(lambda x: tf.nn.relu(x[0]) + (1 - tf.cos(x[1])) / x[1] ** 2, np.array([0.0, 1e-4]))
     assert [f.verdict for f in report.findings] == ["cancellation", "convention"]
+
+
+def _nearly_singular(gap: float) -> np.ndarray:
+    return np.array([[1.0, 1.0 + gap], [1.0, 1.0], [1.0, 1.0]])
+
+
+ILL_CONDITIONED: dict[str, tuple[Any, Any, int]] = {  # function, point, order
+    # The first-order move of some elements is 0 by symmetry, and the square of the move is large.
+    "qr of equal columns, 1e-8": (lambda a: tf.linalg.qr(a)[0][0, 1], _nearly_singular(1e-8), 1),
+    "qr of equal columns, 1e-10": (lambda a: tf.linalg.qr(a)[0][0, 1], _nearly_singular(1e-10), 1),
+    "svd of equal columns": (lambda a: tf.reduce_sum(tf.linalg.svd(a)[1] ** 3), _nearly_singular(1e-8), 1),
+    # Half a unit moves no zero.
+    "svd of a graded triangle": (
+        lambda a: tf.reduce_sum(tf.linalg.svd(a)[1] ** 3), np.array([[1.0, 1.0], [0.0, 1e-8], [0.0, 0.0]]), 1,
+    ),
+    "close eigenvalues, order 2": (
+        lambda a: tf.linalg.eigvalsh(a)[2], np.array([[2.0, 1e-9, 0.0], [1e-9, 2.0, 0.0], [0.0, 0.0, 1.0]]), 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ILL_CONDITIONED)
+def test_what_a_stable_factorisation_loses_is_conditioning(name: str) -> None:
+    f, a, order = ILL_CONDITIONED[name]
+    report = check(f, a, order=order)
+    assert (report.verdict, report.ok) == ("conditioning", True), report
+
+
+def test_a_finding_names_the_op_whose_matrix_is_ill_conditioned() -> None:
+    f, a, _ = ILL_CONDITIONED["svd of a graded triangle"]
+    assert [z.op for z in check(f, a).findings if z.verdict == "conditioning"] == [tf.linalg.svd.__name__]
+
+
+def test_the_matrix_of_the_normal_equations_excuses_no_lost_digits() -> None:
+    a = np.array([[1.0, 1.0], [1.0, 1.0 + 1e-6], [1.0, 2.0 + 1e-6]])
+    a[2, 1] = 1.0 - 1e-6
+    report = check(lambda x: tf.linalg.cholesky(tf.matmul(x, x, transpose_a=True))[1, 1], a)
+    assert (report.verdict, report.ok) == ("cancellation", False), report
+
+
+@pytest.mark.parametrize("name", ["qr of equal columns, 1e-8", "svd of equal columns", "svd of a graded triangle"])
+def test_a_claim_beyond_all_real_moves_is_refused(name: str) -> None:
+    f, a, _ = ILL_CONDITIONED[name]
+    right = np.asarray(exact(f, a), np.float64)
+    wrong = right + 1e-3 * np.abs(right).max()
+    assert judge(f, a, right).ok
+    assert not judge(f, a, wrong).ok

@@ -37,10 +37,13 @@ from gtape.verify.verdicts.ulp import digits_of, longer_than, spacing
 
 __all__ = [
     "MOVES",
+    "NO_JETS",
     "moved_element",
     "moved_gradient",
+    "moved_inputs",
     "moved_tangent",
     "moved_values",
+    "moved_values_of",
     "moves",
     "moves_in_floats",
     "moves_of_decimals",
@@ -201,21 +204,51 @@ def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int
     except ArithmeticError:
         return []
     for k, start in enumerate(_at_random(_half_units(oracle.program), count)):
-        again = oracle.anew()
         part = arb(float(rng.uniform(0.25, 1.0)) * (many if k % 2 else 1.0))
         try:
-            for node in oracle.program.nodes:
-                tick()
-                i, here = node.index, oracle.env
-                still = all(again.env[j] is here[j] for j in (*node.inputs, *node.body))
-                fixed = still or (node.kind == "op" and not is_floating(node.output))
-                again.env[i] = here[i] if fixed else again.program.step(BALLS, node, again.env)
-                if i in start:
-                    again.env[i] = objects(again.env[i] + part * start[i])
+            again = moved_values_of(oracle, {i: part * move for i, move in start.items()})
             found.append(_rounded(derivative(again)))
         except ArithmeticError:
             continue
     return [None if any(g is None for g in gs) else np.stack(gs) for gs in zip(*found, strict=True)]
+
+
+def moved_inputs(program: Program, count: int) -> Iterator[dict[int, Any]]:
+    """Random moves of the inputs by half a unit, each as node -> move."""
+    yield from _at_random(_half_units(program), count)
+
+
+def moved_values_of(oracle: Oracle, start: dict[int, Any], arguments: dict[int, list[Any]] | None = None) -> Oracle:
+    """An oracle with the exact values of all nodes where some of them move. Decisions stay.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    start : dict
+        Node -> its move.
+    arguments : dict, optional
+        Node -> the arguments that this op reads in place of the values of its inputs.
+
+    Raises
+    ------
+    ArithmeticError
+        If an op has no value there.
+    """
+    again = oracle.anew()
+    again.read.update(arguments or {})
+    for node in oracle.program.nodes:
+        tick()
+        i, here = node.index, oracle.env
+        if i in again.read:
+            again.env[i] = node.apply(BALLS, again.read[i])
+        else:
+            still = all(again.env[j] is here[j] for j in (*node.inputs, *node.body))
+            fixed = still or (node.kind == "op" and not is_floating(node.output))
+            again.env[i] = here[i] if fixed else again.program.step(BALLS, node, again.env)
+        if i in start:
+            again.env[i] = objects(again.env[i] + start[i])
+    return again
 
 
 def _rounded(derivative: list[Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds
+from gtape.verify.bounds.real_moves import RealMoves
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.branches_beside import BranchesBeside, differs
 from gtape.verify.judging.comparison import Told, Wrong
@@ -265,6 +266,9 @@ class Claim(Gradient):
 
     def moved_element(self, s: int, place: tuple[int, ...]) -> float:
         return 0.0 if self._elementary() else super().moved_element(s, place)
+
+    def real_moves(self) -> list[RealMoves]:
+        return [] if self._elementary() else super().real_moves()
 
     def terms(self) -> list[Any]:
         return [] if self._elementary() else super().terms()

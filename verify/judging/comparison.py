@@ -21,6 +21,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import objects, radius, to_double_double, to_float
 from gtape.verify.bounds.inputs import MOVES, reach
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
+from gtape.verify.bounds.real_moves import RealMoves
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, largest, right_digits, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding, merged
@@ -136,6 +137,12 @@ class Causes:
 
     def far(self, count: int) -> list[Any]:
         """As `nearby`, with moves as long as `moved` excuses."""
+        raise NotImplementedError
+
+    def real_moves(self) -> list[RealMoves]:
+        """How far the exact numbers move by half units of the inputs beyond first order, and by the roundings of the
+        matrix of each elimination or factorisation; empty for unknown moves and beside kinks.
+        """
         raise NotImplementedError
 
     def kinked(self) -> bool:
@@ -420,6 +427,43 @@ class Comparison:
             bound = reach(nearby)
             return np.where(chaotic & np.isfinite(bound), bound, 0.0)
 
+    def _by_real_moves(
+        self, s: int, distances: Distances, mask: Any, open_: Any, moved: Any, loose: Any
+    ) -> tuple[list[Told], Any, Any]:
+        """The open numbers of one array that real moves of the inputs or of the matrices of ops explain.
+
+        Parameters
+        ----------
+        mask : bool array
+            The numbers that need an explanation.
+        moved, loose : float arrays
+            The bound of the problem, and the widest bound so far.
+
+        Returns
+        -------
+        told : list of Told
+        open : bool array
+            The numbers that stay open.
+        loose : float array
+        """
+        known = [(node, sizes[s]) for node, sizes in self._ask("real_moves") if sizes[s] is not None]
+        if not known:
+            return [], open_, loose
+        off, tight = distances.off, distances.tight
+        inputs = [size for node, size in known if node is None]
+        bound = np.add.reduce([moved, *inputs])
+        reached = mask & (off <= tight + bound)
+        told = [Told(reached, "conditioning", _MOVED_BEYOND)]
+        matrices = [(node, size) for node, size in known if node is not None]
+        if matrices:
+            worst = np.argmax([size for _, size in matrices], axis=0)
+            bound = bound + np.add.reduce([size for _, size in matrices])
+            by_op = mask & ~reached & (off <= tight + bound)
+            for k, (node, _) in enumerate(matrices):
+                told.append(Told(by_op & (worst == k), "conditioning", _MOVED_MATRIX, node.name, node.line))
+            reached = reached | by_op
+        return told, open_ & ~reached, np.where(reached, np.maximum(loose, bound), loose)
+
     def _added(self, s: int, g: Any, distances: Distances, near: Any) -> tuple[Any, Any]:
         """The numbers that are off by no more than independent roundings of all ops, where each op was checked, and
         the exact zeros beside them, which may be off by the roundings of the terms that cancel.
@@ -633,6 +677,9 @@ class Comparison:
             moved = np.maximum(moved, np.where(open_ & finite, self._by_chaos(s, high), 0.0))
             by_problem = by_problem._replace(mask=by_problem.mask | (open_ & finite & (off <= tight + moved)))
             open_, loose = open_ & ~by_problem.mask, np.maximum(loose, moved)
+        if (open_ & finite).any():
+            by_moves, open_, loose = self._by_real_moves(s, distances, open_ & finite, open_, moved, loose)
+            told += by_moves
         lost = np.log2(np.maximum(np.where(np.isfinite(ulps), ulps, np.inf) * spacing(high, dtype) / held.unit, 1.0))
         cancelled = open_ & finite & (off <= tight + loose)
         open_ = open_ & ~cancelled
@@ -781,6 +828,14 @@ def _moved_by(times: float) -> str:
 
 _MOVED_DECIMALS = (
     "the constants of the program are rounded decimals: half a unit in them moves the exact derivative as much"
+)
+_MOVED_BEYOND = (
+    "the problem itself loses these digits: half a unit in the inputs moves the exact derivative as much, beyond first "
+    "order"
+)
+_MOVED_MATRIX = (
+    "the matrix is ill-conditioned: a few roundings of its largest element in each of its elements, within which every "
+    "stable algorithm stays, move the exact derivative as much"
 )
 _NEARBY = 16  # moves of the inputs, after which the distribution of the derivative nearby is known well enough
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many

@@ -17,13 +17,23 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed, to_float
+from gtape.symbolic.balls import (
+    Undecided,
+    assumed,
+    digits,
+    infinities_as_limits,
+    objects,
+    precision,
+    ties_assumed,
+    to_float,
+)
 from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, moves_of_decimals, nearby
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
+from gtape.verify.bounds.real_moves import RealMoves, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
@@ -187,6 +197,14 @@ class Judgement(Causes):
 
     def far(self, count: int) -> list[Any]:
         return self.nearby(count, SPREADS)
+
+    def real_moves(self) -> list[RealMoves]:
+        if self.program.size > _MANY or kinks_met(self.program, self._oracle(), self.order):
+            return []
+        # The ties of moved values are none of the derivative's.
+        apart = contextlib.nullcontext() if assumed.get("ties") is None else ties_assumed()
+        with apart:
+            return list(real_moves(self._oracle(), self.derivative, math.sqrt(max(1, self.roundings()))))
 
     def kinked(self) -> bool:
         if any(n.kind == "op" and n.prim.kind == "implicit" for n in self.program.nodes):

@@ -11,6 +11,7 @@ from gtape.symbolic.balls import finite_ball, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_tangent
 from gtape.verify.bounds.noise import RUNS, coarsest, reached_from, spreads
+from gtape.verify.bounds.real_moves import RealMoves
 from gtape.verify.causes.blame import culprits
 from gtape.verify.causes.customs import faulty_along, faulty_forwards, innermost, only_rounded
 from gtape.verify.causes.whole_function import lie_between_sides
@@ -257,6 +258,9 @@ class _Unexcused(Causes):
         return []
 
     def far(self, count: int) -> list[Any]:
+        return []
+
+    def real_moves(self) -> list[RealMoves]:
         return []
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
