@@ -125,6 +125,13 @@ def exact_draws(alpha: float, z: float) -> list[Any]:
     return [middle, (right - left) / (2 * h), (right - 2 * middle + left) / (h * h)]
 
 
+@pytest.mark.parametrize("alpha", [0.49, 0.5, 0.5000222865530994, 0.5051633082054648, 0.53])
+def test_draws_of_shapes_near_a_half_keep_their_digits(alpha: float) -> None:
+    for z in (0.1, 0.9060097197267488, 1.0, 1.0007014623176294, 3.0):  # SciPy's Q(a, x) loses digits for x up to 1.1
+        with precision(800):
+            assert off(gamma_draw(np.float64(alpha), np.float64(z)), exact_draws(alpha, z)[0]) < 2e-15
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [60.0, 1e3, 1e6, 1e10])
 def test_draws_of_large_shape_have_exact_derivatives(alpha: float) -> None:

@@ -251,6 +251,15 @@ def test_products_that_are_symmetric_up_to_rounding_have_factors(n: int, dtype: 
     assert ("rule", "cholesky") in {(v.verdict, v.op) for v in found}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_gamma_draws_of_shapes_near_a_half_are_right(seed: int) -> None:
+    tf.random.set_seed(seed)
+    a = tf.Variable(0.505, dtype=tf.float64)
+    with tf.GradientTape(verify=True) as tape:
+        loss = tf.reduce_sum(tf.random.gamma([100], a, dtype=tf.float64))
+    assert tape.gradient(loss, a) is not None  # the flag raises an error for a wrong draw
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("seed", range(6))
