@@ -23,11 +23,11 @@ from gtape.base.shown import shown
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
-    "AGAINST", "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled",
-    "greater", "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal",
-    "lift_balls", "lift_complex", "mapped", "meets", "not_equal", "numbers_shared", "objects", "only_integer",
-    "precision", "radius", "rowwise", "running", "shared", "sided", "sides_of_zeros", "stands_for_0",
-    "stands_for_infinity", "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
+    "AGAINST", "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "encloses_zero",
+    "equal", "filled", "greater", "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less",
+    "less_equal", "lift_balls", "lift_complex", "mapped", "meets", "not_equal", "numbers_shared", "objects",
+    "only_integer", "precision", "radius", "rowwise", "running", "shared", "sided", "sides_of_zeros",
+    "stands_for_0", "stands_for_infinity", "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
 
@@ -551,7 +551,7 @@ def radius(x: Any) -> np.ndarray:
 
 @diagnosed
 def digits(x: Any, n: int = 40) -> str:
-    """The midpoint in `n` significant decimal digits.
+    """The midpoint in `n` significant decimal digits; 0 if the ball only encloses 0.
 
     Parameters
     ----------
@@ -569,6 +569,11 @@ def digits(x: Any, n: int = 40) -> str:
     >>> from flint import arb
     >>> digits(arb(0.1), 25)
     '0.1000000000000000055511151'
+
+    The digits of a midpoint beside 0 have no meaning if the ball holds 0.
+
+    >>> digits(arb(1e-61, 1e-59))
+    '0'
     """
     n = checks.whole("digits", "n", n, least=1)
     if n > MOST_DIGITS:
@@ -576,10 +581,24 @@ def digits(x: Any, n: int = 40) -> str:
     if isinstance(x, acb):
         return f"({digits(x.real, n)}, {digits(x.imag, n)}j)"
     try:
-        mid = (x if isinstance(x, arb) else arb(x)).mid()
+        ball = x if isinstance(x, arb) else arb(x)
     except (TypeError, ValueError):
         raise TypeError(f"digits takes a ball or a number, not {shown(x)}") from None
+    mid = ball.mid()
     if not mid.is_finite():
         f = float(mid)
         return repr(f)
-    return str(mid.str(n, radius=False))
+    return "0" if encloses_zero(ball) else str(mid.str(n, radius=False))
+
+
+def encloses_zero(x: Any) -> bool:
+    """Whether a real ball holds 0 and other numbers.
+
+    Examples
+    --------
+    >>> from flint import arb
+    >>> encloses_zero(arb(0)), encloses_zero(arb(0, 1e-30)), encloses_zero(arb(1, 0.5))
+    (False, True, False)
+    """
+    ball = arb(x)
+    return not ball.is_exact() and bool(ball.contains(0))

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from flint import arb, ctx
+from flint import acb, arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,6 +119,12 @@ def test_digits() -> None:
         assert digits(arb.pi(), 40) == "3.141592653589793238462643383279502884197"
     assert digits(arb("nan")) == "nan"
     assert digits(3, 3) == "3.00"
+
+
+def test_a_ball_around_zero_shows_no_digits_of_its_midpoint() -> None:
+    assert digits(arb(1e-61, 1e-59)) == "0"
+    assert digits(arb(1e-57, 1e-59), 3) == "1.00e-57"
+    assert digits(acb(arb(1e-61, 1e-59), 2), 3) == "(0, 2.00j)"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from flint import ctx
 
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
-from gtape.verify import check
+from gtape.verify import check, exact, judge
 from gtape.verify.programs.mutants import planted, planted_kernel, scaled
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Report
@@ -342,6 +342,48 @@ def test_a_large_value_at_the_greatest_of_many_classes_costs_no_digits(n: int, d
         assert check(lambda x, v=v: tf.reduce_sum(tf.nn.softmax(x) * v), x).ok
         along = check(lambda p, x=x, v=v: tf.reduce_logsumexp(x + p * v), np.dtype(dtype).type(0.0), order=2)
         assert along.ok
+
+
+def paths(impossible: float) -> Callable[[Any], Any]:
+    """The logarithm of the probability of all ways through three states, of which one is impossible at the start."""
+
+    def f(z: Any) -> Any:
+        p = tf.nn.log_softmax(z)
+        a, b, c = p[0, 0], p[0, 0], tf.constant(impossible, z.dtype)
+        for t in range(1, 4):
+            a, b, c = (
+                a + p[t, 1],
+                tf.reduce_logsumexp(tf.stack([b, a])) + p[t, 0],
+                tf.reduce_logsumexp(tf.stack([c, b, a])) + p[t, 2],
+            )
+        return -tf.reduce_logsumexp(tf.stack([b, c]))
+
+    return f
+
+
+@pytest.mark.parametrize("impossible", [-1e30, -1e20, -1e10, -np.inf])
+def test_impossible_states_cost_no_digits(impossible: float) -> None:
+    z = np.random.default_rng(22).normal(size=(4, 3)).astype("float32")
+    assert check(paths(impossible), tf.constant(z), order=2).ok
+
+
+def test_rounding_in_place_of_an_exact_zero_is_shown_beside_a_zero() -> None:
+    f, z = paths(-1e30), np.random.default_rng(22).normal(size=(4, 3)).astype("float32")
+    claim = np.reshape([e.nearest(np.float32) for e in exact(f, z, order=2).ravel()], (4, 3, 4, 3)).astype("float32")
+    claim[0, 2, 1, 2] = -1e-10  # the normalisation of each step cancels in the second derivative
+    report = judge(f, (z,), claim, order=2)
+    (found,) = report.findings
+    assert report.ok
+    assert "the exact derivative is 0" in found.reason
+    assert found.exact == "0"
+
+
+@pytest.mark.parametrize("impossible", [-1e30, -np.inf])
+def test_an_impossible_state_hides_no_wrong_logsumexp(impossible: float) -> None:
+    x = np.array([impossible, 0.3, -0.2], "float32")
+    with planted_kernel("logsumexp", 1 + 1e-4):
+        found = [v for v in check(lambda x: tf.reduce_logsumexp(x) ** 2, x).findings if not v.ok]
+    assert ("rule", "logsumexp") in {(v.verdict, v.op) for v in found}
 
 
 @pytest.mark.parametrize("x", [[0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, -5.0]])

@@ -18,6 +18,7 @@ from gtape.base.quiet import quietly
 from gtape.recording.record import off
 from gtape.symbolic.balls import (
     digits,
+    encloses_zero,
     infinities_as_limits,
     mapped,
     objects,
@@ -115,13 +116,9 @@ def _without_noise(ball: Any) -> Any:
     """An enclosure with 0 in place of parts that enclose 0, because the digits of their midpoints have no meaning."""
     if isinstance(ball, acb):
         real, imag = ball.real, ball.imag
-        return acb(_without_noise(real), _without_noise(imag)) if _is_noise(real) or _is_noise(imag) else ball
-    return arb(0) if _is_noise(ball) else ball
-
-
-def _is_noise(ball: Any) -> bool:
-    ball = arb(ball)
-    return not ball.is_exact() and ball.contains(0)
+        noisy = encloses_zero(real) or encloses_zero(imag)
+        return acb(_without_noise(real), _without_noise(imag)) if noisy else ball
+    return arb(0) if encloses_zero(ball) else ball
 
 
 def _ball_parts(ball: Any) -> Any:

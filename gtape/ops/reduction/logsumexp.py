@@ -54,7 +54,9 @@ def _logsumexp_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 def _terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    return 1.0 + np.max(np.abs(x), axis=axis, keepdims=keepdims, initial=0.0)
+    # Only the greatest element counts, because an impossible state of -1e30 has no share in the result.
+    top = max_kernel(x, axis=axis, keepdims=keepdims)
+    return 1.0 + np.where(np.isfinite(top), np.abs(top), 0.0)
 
 
 def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...], shared: bool) -> Any:
