@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -107,13 +108,17 @@ class _Jets(Pushing):
         """The jets of an elementwise op, with arguments of infinite slope constant where they do not move the result.
 
         If f(u, v0) is constant for u around u0, only v contributes to the derivative of f(u, v), whatever the slope of
-        u. So a product with 0, or a maximum, switches a root at 0 off.
+        u. So a product with 0, or a maximum, switches a root at 0 off. This needs a finite slope of v: the product of
+        two roots at 0 is constant in either factor, and grows if both move.
         """
 
         def still(at: list[Any]) -> bool:
+            off: list[int] = []
             for a in node.active:
-                if not _smooth(at[a][0]) and self.idle(node, at, a):
-                    at[a] = self.world.component(at[a], 0)
+                if not _smooth(at[a][0]) and self.idle(node, at, [*off, a]):
+                    off.append(a)
+            for a in off:
+                at[a] = self.world.component(at[a], 0)
             return True
 
         kept = self.again(node, arguments, made, still)
@@ -145,23 +150,26 @@ class _Jets(Pushing):
                 out[i] = objects(node.apply(self.world, at)).ravel()[0]
         return out.reshape(shape)
 
-    def idle(self, node: Node, at: list[Any], a: int) -> bool:
-        """True if an op is constant in argument `a` around a point, and its slopes by all moving arguments are
-        constant, too.
+    def idle(self, node: Node, at: list[Any], off: list[int]) -> bool:
+        """True if an op is constant in some arguments together around a point, and its slopes by all moving arguments
+        are constant, too.
         """
         world = jet_world(1)
         plain = [self.world.component(v, 0) if varies(v) else v for v in at]
-        if self.k > 1 and any(varies(v) for i, v in enumerate(at) if i != a):
+        if self.k > 1 and any(varies(v) for i, v in enumerate(at) if i not in off):
             return False
-        for step in (-_STEP, arb(0), _STEP):
-            beside = list(plain)
-            beside[a] = world.jet(objects(plain[a] + step), objects(np.ones(1)))
-            try:
-                slope = world.component(node.apply(world, beside), 1)[0]
-            except ArithmeticError:
-                return False
-            if slope != 0 or not slope.is_exact():
-                return False
+        for steps in product((-_STEP, arb(0), _STEP), repeat=len(off)):
+            for moved in off:
+                beside = list(plain)
+                for a, step in zip(off, steps, strict=True):
+                    value = objects(plain[a] + step)
+                    beside[a] = world.jet(value, objects(np.ones(1))) if a == moved else value
+                try:
+                    slope = world.component(node.apply(world, beside), 1)[0]
+                except ArithmeticError:
+                    return False
+                if slope != 0 or not slope.is_exact():
+                    return False
         return True
 
     def constant(self, node: Node, a: int, x: Any) -> Any:
