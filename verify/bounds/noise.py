@@ -44,7 +44,10 @@ def coarsest(program: Program) -> Any:
     return max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
 
 
-def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int, *, stable: bool = False) -> list[Any]:
+def spreads(
+    run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int, *, stable: bool = False,
+    held: dict[int, Any] | None = None,
+) -> list[Any]:  # fmt: skip
     """Sixteen spreads of a computation's results in a noisy world.
 
     Parameters
@@ -55,12 +58,15 @@ def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int, *, st
         The dtype whose rounding is imitated.
     stable : bool
         As for `NoiseWorld`.
+    held : dict, optional
+        As for `NoiseWorld.held`.
 
     Returns
     -------
     list of arrays or None
     """
     world = NoiseWorld(np.random.default_rng(7), dtype, stable=stable)
+    world.held = held or {}
     base = run(world)
     bounds: list[Any] = [None] * len(base)
     for factor in (1.0, *_FAINTER) if runs >= MANY_RUNS else (1.0,):

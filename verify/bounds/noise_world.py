@@ -55,10 +55,14 @@ class NoiseWorld:
         self.declared = 0.0  # the largest error that an elementwise op declares for its result, in ULP
         self.nudged_nodes: set[int] = set()
         self.nudged_at: Any = None
+        self.held: dict[int, Any] = {}  # node -> the mask of the elements that have no noise
+        self._plain: dict[int, Any] = {}  # the values of these nodes in the first run
         self.nudged_by: float | None = None  # the move of a nudged result; by default about a millionth of it
 
     def nudge(self, node: int, y: Any) -> Any:
         """A result of a node, moved if the node is one of `nudged_nodes`; only at `nudged_at`, where it has one."""
+        if node in self.held:
+            y = np.where(self.held[node], self._plain.setdefault(node, y), y)
         if node not in self.nudged_nodes:
             return y
         if isinstance(y, tuple):

@@ -22,8 +22,8 @@ from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "at_an_end", "called", "is_at_an_end", "lacks_a_slope", "masked_by_infinities", "not_differentiable", "outside",
-    "shown_by",
+    "at_an_end", "called", "infinite_slopes", "is_at_an_end", "lacks_a_slope", "masked_by_infinities",
+    "not_differentiable", "outside", "shown_by",
 ]  # fmt: skip
 
 _LOOKED_AT = 64  # elements without a finite slope in floats of which the first one at fault is searched
@@ -48,11 +48,9 @@ def not_differentiable(program: Program, order: int, bits: int = _BITS) -> Findi
             continue
         values = [np.asarray(program.nodes[j].output) for j in node.inputs]
         for a in node.active:
-            p = node.prim.partials[a]
-            if not callable(p):
+            p, slope = node.prim.partials[a], _slope(node, a, values)
+            if slope is None:
                 continue
-            slope = widest(p(COMPLEX, np.asarray(node.output), *values, **node.params))
-            slope = np.broadcast_to(slope, node.shape)
             for place in map(tuple, np.argwhere(~np.isfinite(slope))[:_LOOKED_AT].tolist()):
                 if _overflows(node, p, values, place):
                     continue
@@ -64,6 +62,45 @@ def not_differentiable(program: Program, order: int, bits: int = _BITS) -> Findi
                     reason = f"{what}: {node.name} is not differentiable there"
                     return Finding("domain", order=order, at=node, element=("value", place), reason=reason)
     return left
+
+
+def _slope(node: Node, a: int, values: list[Any]) -> Any:
+    """The slopes of an elementwise op by argument `a` in floats, at its recorded inputs; None for a constant slope."""
+    p = node.prim.partials[a]
+    if not callable(p):
+        return None
+    return np.broadcast_to(widest(p(COMPLEX, np.asarray(node.output), *values, **node.params)), node.shape)
+
+
+def infinite_slopes(program: Program, exact: dict[int, Any]) -> dict[int, Any]:
+    """The inputs of elementwise ops at which slopes are not finite, without inputs that rounding has changed.
+
+    Parameters
+    ----------
+    exact : dict
+        Node -> its exact value, as far as known.
+
+    Returns
+    -------
+    dict
+        Node -> a mask of its elements.
+    """
+    found: dict[int, Any] = {}
+    for node in program.nodes:
+        if node.kind != "op" or node.prim.kind != "elementwise":
+            continue
+        values = [np.asarray(program.nodes[j].output) for j in node.inputs]
+        with np.errstate(all="ignore"):
+            slopes = [slope for a in node.active if (slope := _slope(node, a, values)) is not None]
+        steep = np.zeros(node.shape, np.bool_)
+        for slope in slopes:
+            steep |= ~np.isfinite(slope)
+        for j, v in zip(node.inputs, values, strict=True) if steep.any() else ():
+            # Several elements of an op may read one element of a broadcast input.
+            read = np.broadcast_to(np.arange(v.size).reshape(v.shape), node.shape)[steep]
+            mask = np.isin(np.arange(v.size), read).reshape(v.shape)
+            found[j] = found.get(j, False) | (mask & ~_rounded(v, exact[j]) if j in exact else mask)
+    return found
 
 
 def _left_open(program: Program, node: Node, ends: Ends, order: int) -> Finding | None:
@@ -261,13 +298,16 @@ def _moved(program: Program, node: Node, bits: int) -> bool:
     replay = Replay(program, [])
     with precision(bits), ties_assumed(), contextlib.suppress(ArithmeticError):
         replay.evaluate(program.ancestors(node.inputs))
-        for j in node.inputs:
-            recorded = objects(BALLS.lift(np.asarray(program.nodes[j].output))).ravel().tolist()
-            for here, exactly in zip(recorded, objects(replay.env[j]).ravel().tolist(), strict=True):
-                gap = here - exactly
-                if gap != 0 and not (hasattr(gap, "contains") and gap.contains(0)):
-                    return True
+        return any(_rounded(np.asarray(program.nodes[j].output), replay.env[j]).any() for j in node.inputs)
     return False
+
+
+def _rounded(recorded: Any, exact: Any) -> Any:
+    """The mask of the recorded numbers that certainly differ from the exact ones."""
+    pairs = zip(objects(BALLS.lift(recorded)).ravel().tolist(), objects(exact).ravel().tolist(), strict=True)
+    gaps = [here - exactly for here, exactly in pairs]
+    rounded = [gap != 0 and not (hasattr(gap, "contains") and gap.contains(0)) for gap in gaps]
+    return np.array(rounded, np.bool_).reshape(np.shape(recorded))
 
 
 def _exact_output(program: Program, node: Node, k: int, bits: int) -> Any:

@@ -31,7 +31,7 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, moves_of_decimals, nearby
 from gtape.verify.bounds.local import Local
-from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, reached_from
+from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, reached_from, spreads
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.bounds.real_moves import RealMoves, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
@@ -40,7 +40,14 @@ from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forw
 from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.flips import crossing, follows, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
-from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, masked_by_infinities, outside, shown_by
+from gtape.verify.causes.outside import (
+    infinite_slopes,
+    is_at_an_end,
+    lacks_a_slope,
+    masked_by_infinities,
+    outside,
+    shown_by,
+)
 from gtape.verify.causes.second_runs import name_second_runs
 from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.stops import pass_stops
@@ -436,6 +443,9 @@ class Judgement(Causes):
     def cancelled(self, s: int, limits: Any, g: Any, far: Distances, beyond: Any) -> tuple[list[Finding], Any]:
         """The numbers beyond their bounds that the program's own roundings explain: findings, and a mask.
 
+        The exact inputs at which ops have infinite slopes are without noise. Beside them the slopes are finite, so that
+        noise would explain each number that a tape loses there.
+
         Parameters
         ----------
         s : int
@@ -446,9 +456,10 @@ class Judgement(Causes):
         beyond : bool array
         """
         mask = noise = np.zeros(np.shape(g))
+        held = infinite_slopes(self.program, {} if self.last is None else self.last.env)
         for runs in (RUNS, MANY_RUNS):
-            spread = self.bounds(runs)
-            if spread is not None and spread[s] is not None:
+            spread = spreads(self.nudged, coarsest(self.program), runs, held=held)
+            if spread[s] is not None:
                 noise = np.maximum(noise, np.where(np.isfinite(spread[s]), spread[s], 0.0))
             mask = np.asarray(beyond & np.isfinite(g) & (far.high != 0) & (far.off + far.radius <= far.tight + noise))
             if (mask == beyond).all():

@@ -1,5 +1,5 @@
-"""Products of factors that are 0 with an infinite slope: one factor at 0 switches the other off only if its own slope is
-finite.
+"""Infinite slopes: a factor at 0 switches them off only if its own slope is finite, and a number that a tape loses at
+them is no cancellation.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def test_a_product_of_the_roots_of_two_numbers_has_no_derivative_at_0() -> None:
 
 # (function, point, derivative), where one factor is exactly 0 and its slope is finite.
 SWITCHED_OFF: dict[str, tuple[F, Any, Any]] = {
-    "a constant 0": (lambda x: tf.sqrt(x) * tf.constant(0.0, tf.float64), 0.0, 0.0),
-    "a constant 0, without NaN": (lambda x: tf.math.multiply_no_nan(tf.sqrt(x), tf.constant(0.0, tf.float64)), 0.0, 0.0),
+    "a constant 0": (lambda x: tf.sqrt(x) * np.zeros(()), 0.0, 0.0),
+    "a constant 0, without NaN": (lambda x: tf.math.multiply_no_nan(tf.sqrt(x), np.zeros(())), 0.0, 0.0),
     "a line": (lambda x: tf.sqrt(x) * x, 0.0, 0.0),
     "a line, and a root": (lambda x: tf.sqrt(x) * x * tf.sqrt(x), 0.0, 0.0),
     "another number": (lambda x: tf.sqrt(x[0]) * x[1], np.array([0.0, 0.0]), [0.0, 0.0]),
@@ -87,6 +87,34 @@ def test_a_factor_at_0_with_a_finite_slope_switches_an_infinite_slope_off(name: 
     f, point, slope = SWITCHED_OFF[name]
     np.testing.assert_array_equal(np.vectorize(lambda e: e.nearest())(exact(f, point)), slope)
     assert judge(f, point, np.array(slope)).ok
+
+
+# (function, point): the exact inputs of sqrt are 0, and floats reach them.
+LOST: dict[str, tuple[F, float]] = {
+    "circle": (lambda x: tf.sqrt(1 - x * x) ** 2, 1.0),
+    "product over a circle": (lambda x: tf.sqrt(1 - x * x) * tf.sqrt(1 - x * x), 1.0),
+    "parabola": (lambda x: tf.sqrt(x * x - x) ** 2, 1.0),
+    "small part": (lambda x: 1e-3 * tf.sqrt(1 - x * x) ** 2 + x, 1.0),
+    "several elements": (lambda x: tf.reduce_sum(tf.sqrt(1 - x * x) * np.ones(3)) ** 2, 1.0),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", LOST)
+def test_a_number_that_a_tape_loses_at_an_infinite_slope_is_no_cancellation(name: str, dtype: Any) -> None:
+    f, point = LOST[name]
+    report = check(f, dtype(point))
+    assert [(f.verdict, f.ok, f.op) for f in report.findings] == [("domain", False, "sqrt")], report
+
+
+def test_digits_that_cancel_beside_an_infinite_slope_are_a_cancellation() -> None:
+    def f(x: Any) -> Any:
+        return (1 - tf.cos(x)) / x**2 + tf.sqrt(x - 1e-4) ** 4
+
+    report = check(f, 1e-4)
+    assert (report.verdict, report.ok) == ("cancellation", False), report
+    report = check(lambda x: tf.sqrt((1.0 + x) - 1.0) ** 2, 1e-17)  # exactly, sqrt has a finite slope
+    assert (report.verdict, report.ok) != ("domain", False), report
 
 
 FACTORS: list[tuple[F, Fraction]] = [
