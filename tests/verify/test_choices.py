@@ -157,6 +157,39 @@ def test_a_place_among_sorted_numbers_is_decided_by_the_numbers() -> None:
     assert [v.verdict for v in report.findings] == ["conditioning"]
 
 
+def interpolated(x: Any, side: str) -> Any:
+    """The interpolation of (0, 0), (1, 2), (2, 1), (3, 5), with a place from searchsorted."""
+    xs, ys = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 2.0, 1.0, 5.0])
+    i = tf.searchsorted(xs, tf.reshape(x, [1]), side=side)[0] - 1
+    return tf.gather(ys, i) + (tf.gather(ys, i + 1) - tf.gather(ys, i)) * (x - tf.gather(xs, i))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_claims_at_a_knot_are_judged_by_the_slopes_on_both_sides(side: str) -> None:
+    def f(x: Any) -> Any:
+        return interpolated(x, side)
+
+    assert check(f, 2.0).ok
+    for claim, ok in ((-1.0, True), (1.5, True), (4.0, True), (-1.01, False), (4.01, False)):
+        assert judge(f, (2.0,), claim).ok == ok, claim
+
+
+def test_a_place_gives_each_side_of_a_knot_its_own_curvature() -> None:
+    def f(x: Any) -> Any:
+        behind = tf.cast(tf.searchsorted(np.array([0.0]), tf.reshape(x, [1]), side="right")[0], F8)
+        return x * x * (2.0 * behind - 1.0)
+
+    assert check(f, 0.0, order=2).ok
+
+
+@pytest.mark.parametrize("at", [(0.0, 1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)])
+def test_a_place_gives_each_of_several_elements_its_own_sides(at: tuple[float, ...]) -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(x * tf.cast(tf.searchsorted(np.zeros(1), x, side="left"), F8))
+
+    assert check(f, np.array(at)).ok
+
+
 def test_a_slope_that_jumps_and_does_not_vary_is_told_of_at_second_order() -> None:
     assert check(lambda x: tf.gather(x, tf.argmax(x)) * 3.0, np.array([2.0, 2.0]), order=2).verdict == "convention"
 
