@@ -118,7 +118,7 @@ def ldexp(x: Any, exponents: Any, name: str | None = None) -> Tensor:
     >>> tf.math.ldexp([1.0, 3.0], [4, -1]).numpy()
     array([16. ,  1.5], dtype=float32)
     """
-    t, n = float_operand(x, "ldexp"), whole_numbers(exponents, "ldexp", "exponents")
+    t, n, given = float_operand(x, "ldexp"), whole_numbers(exponents, "ldexp", "exponents"), as_operand(exponents)
     if t._layout.complex:
         raise InvalidArgumentError("ldexp takes real numbers, not complex ones: multiply by 2.0**exponents instead")
     try:
@@ -127,5 +127,7 @@ def ldexp(x: Any, exponents: Any, name: str | None = None) -> Tensor:
         raise InvalidArgumentError(f"ldexp: the shapes {t.shape} and {n.shape} do not fit") from None
     if t._layout.shape != shape:
         t = REGISTRY["broadcast_to"](t, shape=shape)
-    made: Tensor = _ldexp(t, wrap(np.broadcast_to(n, shape).copy()))
+    # The tensor of the exponents itself, so that a check sees what they depend on.
+    whole = wrap(n) if given._record is None else REGISTRY["cast"](given, dtype=n.dtype)
+    made: Tensor = _ldexp(t, whole if n.shape == shape else REGISTRY["broadcast_to"](whole, shape=shape))
     return made

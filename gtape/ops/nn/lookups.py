@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gtape.base.scalars import float_of
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.reduction.sums import sum_op
+from gtape.ops.shape.decisions import decided
 from gtape.ops.shape.shape import reshape_op
 from gtape.tensors.axes import axes_of
 from gtape.tensors.operands import operands
@@ -202,11 +204,18 @@ def _rows_of_tables(params: Any, ids: Any) -> Tensor:
     ends = np.cumsum([t._layout.shape[0] for t in tables])
     if flat.size and (flat.min() < 0 or flat.max() >= ends[-1]):
         raise errors.InvalidArgumentError(f"embedding_lookup: an id is not in [0, {ends[-1]}), the rows of all tables")
-    homes = np.searchsorted(ends, flat, side="right")
-    places = [np.flatnonzero(homes == k) for k in range(len(tables))]
-    starts = [(end - t._layout.shape[0]).astype(flat.dtype) for t, end in zip(tables, ends, strict=True)]
-    parts = [gather(t, flat[at] - start) for t, at, start in zip(tables, places, starts, strict=True)]
-    rows = gather(REGISTRY["concat"](*parts, axis=0), np.argsort(np.concatenate(places)))
+
+    def homes(ids: Any) -> Any:
+        return np.searchsorted(ends, ids.reshape(-1), side="right")
+
+    def inside(k: int, ids: Any) -> Any:
+        start = (ends[k] - tables[k]._layout.shape[0]).astype(ids.dtype)
+        return ids.reshape(-1)[homes(ids) == k] - start
+
+    parts = [gather(t, decided(partial(inside, k), wanted)) for k, t in enumerate(tables)]
+    # The parts hold the ids by table. Within a table they keep their order.
+    order = decided(lambda ids: np.argsort(np.argsort(homes(ids), kind="stable")), wanted)
+    rows = gather(REGISTRY["concat"](*parts, axis=0), order)
     return reshape_op(rows, shape=wanted._layout.shape + rows._layout.shape[1:])
 
 

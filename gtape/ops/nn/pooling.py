@@ -20,6 +20,7 @@ from gtape.declare.conventions import shows_kinks_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.nn.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
+from gtape.ops.shape.decisions import decided
 from gtape.ops.shape.spatial import move_channels, reshaped
 from gtape.tensors.operands import require_floats
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -258,9 +259,9 @@ def max_pool_with_argmax(
     x, first, windows = read_windows(input, ksize, strides, padding, data_format, 1, 2, op)
     at = _argmax(x, first, windows, op)
     each = max(math.prod(x._layout.shape[1:]), 1)
-    index = np.asarray(at._value)
-    index = (index if include_batch_in_index else index % each).astype(dtypes.as_dtype(output_dtype).as_numpy_dtype)
-    return MaxPoolWithArgmax(_greatest(x, at), wrap(index))
+    kind = dtypes.as_dtype(output_dtype).as_numpy_dtype
+    index = decided(lambda v: (v if include_batch_in_index else v % each).astype(kind), at)
+    return MaxPoolWithArgmax(_greatest(x, at), index)
 
 
 @diagnosed

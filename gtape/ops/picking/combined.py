@@ -12,7 +12,8 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
-from gtape.ops.picking.gather import index_values
+from gtape.ops.picking.gather import integers
+from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import operands
@@ -202,8 +203,12 @@ def _increasing(x: Any, relation: Any, op: str) -> Tensor:
     t = as_operand(x)
     if not (t.dtype.is_floating or t.dtype.is_integer):
         raise TypeError(f"{op} needs real numbers, not {t.dtype.name}")
-    flat = np.asarray(t._value).reshape(-1)
-    return wrap(np.bool_(relation(flat[:-1], flat[1:]).all()))
+
+    def increasing(v: Any) -> Any:
+        flat = v.reshape(-1)
+        return np.bool_(np.asarray(relation(flat[:-1], flat[1:]), np.bool_).all())
+
+    return decided(increasing, t)
 
 
 @diagnosed
@@ -295,15 +300,22 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     >>> tf.math.in_top_k([1, 0], [[0.1, 0.5, 0.4], [0.2, 0.5, 0.3]], 2).numpy()
     array([ True, False])
     """
-    at = index_values(targets, "in_top_k")
-    p = np.asarray(as_operand(predictions)._value)
+    numbers, scores = integers(targets, "in_top_k"), as_operand(predictions)
+    at, p = np.asarray(numbers._value), np.asarray(scores._value)
     if p.ndim != 2 or at.shape != p.shape[:1]:
         raise InvalidArgumentError(
             f"in_top_k needs predictions of two axes and a target for each row, got shapes {list(p.shape)} and "
             f"{list(at.shape)}"
         )
-    known = (at >= 0) & (at < p.shape[1])
-    own = p[np.arange(len(at)), np.where(known, at, 0)] if p.shape[1] else np.zeros(len(at), p.dtype)
-    with np.errstate(invalid="ignore"):
-        better = (p > own[:, None]).sum(axis=1)
-    return wrap(known & np.isfinite(p).all(axis=1) & (better < scalar_int(k)))
+    most, finite, classes = scalar_int(k), np.isfinite(p).all(axis=1), p.shape[1]
+
+    def ranks(p: Any) -> Any:
+        found = [classes - np.searchsorted(np.sort(row), row, side="right") for row in p]
+        return np.array(found, np.int64).reshape(p.shape)  # the number of greater scores for each score
+
+    def inside(at: Any, better: Any) -> Any:
+        known = (at >= 0) & (at < classes)
+        own = better[np.arange(len(at)), np.where(known, at, 0)] if classes else 0
+        return known & finite & (own < most)
+
+    return decided(inside, numbers, decided(ranks, scores))

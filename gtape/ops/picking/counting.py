@@ -13,8 +13,8 @@ from gtape.base.quiet import quietly
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
-from gtape.ops.picking.gather import index_values
-from gtape.ops.shape.decisions import decided
+from gtape.ops.picking.gather import integers
+from gtape.ops.shape.decisions import decided, is_followed
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
@@ -26,14 +26,21 @@ __all__ = [
 NAMESPACES = ("math",)
 
 
-def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:
-    """Sums of weights by index. Weights with an index out of range are dropped."""
+def _whole(v: Any, op: str, name: str) -> Tensor:
+    """Whole numbers as an int64 tensor. Fractions are cut off by a cast, so that a check sees the cast."""
+    values, t = whole_numbers(v, op, name), as_operand(v)
+    return REGISTRY["cast"](t, dtype=values.dtype) if is_followed(t) else wrap(values)
+
+
+def _dropped(weights: Tensor, places: Tensor, size: int) -> Tensor:
+    """Sums of weights by index. Weights with the index -1 are dropped."""
     flat = REGISTRY["reshape"](weights, shape=(weights._layout.size,))
-    if not inside.all():
-        kept = np.flatnonzero(inside)
-        flat = REGISTRY["gather"](flat, wrap(kept), axis=-1, size=weights._layout.size)
-        places = places[kept]
-    return REGISTRY["scatter_rows"](flat, wrap(places), size=size)
+    if is_followed(places) or (np.asarray(places._value) < 0).any():
+        flat = REGISTRY["gather"](
+            flat, decided(lambda v: np.flatnonzero(v >= 0), places), axis=-1, size=flat._layout.size
+        )
+        places = decided(lambda v: v[v >= 0], places)
+    return REGISTRY["scatter_rows"](flat, places, size=size)
 
 
 @diagnosed
@@ -89,7 +96,8 @@ def bincount(
         raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
     if binary_output and weights is not None:
         raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive.")
-    values = whole_numbers(arr, "bincount", "arr")
+    numbers = _whole(arr, "bincount", "arr")
+    values = np.asarray(numbers._value)
     if values.size and values.min() < 0:
         raise InvalidArgumentError(f"bincount: Input arr must be non-negative! Got {int(values.min())}")
     if axis == -1 and values.ndim > 2:
@@ -99,29 +107,39 @@ def bincount(
         size = max(size, scalar_int(minlength))
     if maxlength is not None:
         size = min(size, scalar_int(maxlength))
-    rows = values if axis == -1 and values.ndim == 2 else values.reshape(1, -1)
-    shape = (rows.shape[0], size) if axis == -1 and values.ndim == 2 else (size,)
-    inside = (rows < size).reshape(-1)
-    places = (rows + size * np.arange(rows.shape[0])[:, None]).reshape(-1)
-    total = rows.shape[0] * size
+    count = values.shape[0] if axis == -1 and values.ndim == 2 else 1
+    shape = (count, size) if axis == -1 and values.ndim == 2 else (size,)
+    total = count * size
+
+    def places(v: Any) -> Any:
+        rows = v.reshape(count, -1) if v.size else v.reshape(count, 0)
+        return np.where(rows < size, rows + size * np.arange(count)[:, None], -1).reshape(-1)
+
     if weights is None:
-        counts = np.bincount(places[inside], minlength=total)
-        return wrap((np.minimum(counts, 1) if binary_output else counts).reshape(shape).astype(dtypes.np_dtype(dtype)))
+        kind = dtypes.np_dtype(dtype)
+
+        def counted(v: Any) -> Any:
+            found = places(v)
+            counts = np.bincount(found[found >= 0], minlength=total)
+            return (np.minimum(counts, 1) if binary_output else counts).reshape(shape).astype(kind)
+
+        return decided(counted, numbers)
     w = as_operand(weights)
     if w._layout.shape != values.shape:
         raise InvalidArgumentError(
             f"bincount: weights of shape {w._layout.tensor_shape} do not fit numbers of shape {list(values.shape)}"
         )
-    return REGISTRY["reshape"](_dropped(w, places, total, inside), shape=shape)
+    return REGISTRY["reshape"](_dropped(w, decided(places, numbers), total), shape=shape)
 
 
-def _classes(v: Any, name: str, count: int | None) -> Any:
-    found = whole_numbers(v, "confusion_matrix", name)
+def _classes(v: Any, name: str, count: int | None) -> Tensor:
+    numbers = _whole(v, "confusion_matrix", name)
+    found = np.asarray(numbers._value)
     if found.size and found.min() < 0:
         raise InvalidArgumentError(f"`{name}` contains negative values.")
     if count is not None and found.size and found.max() >= count:
         raise InvalidArgumentError(f"`{name}` out of bound: {int(found.max())} is no class of {count}")
-    return found
+    return numbers
 
 
 @diagnosed
@@ -162,26 +180,32 @@ def confusion_matrix(
            [1, 1]], dtype=int32)
     """
     n = None if num_classes is None else scalar_int(num_classes)
-    a, b = _classes(labels, "labels", n), _classes(predictions, "predictions", n)
+    given = _classes(labels, "labels", n), _classes(predictions, "predictions", n)
+    a, b = [np.asarray(t._value) for t in given]
+    shapes = [a.shape, b.shape]
     # Remove a last axis of size 1 that only one of the two has.
     if a.ndim == b.ndim + 1 and a.shape[-1] == 1:
-        a = a.reshape(a.shape[:-1])
+        shapes[0] = a.shape[:-1]
     elif b.ndim == a.ndim + 1 and b.shape[-1] == 1:
-        b = b.reshape(b.shape[:-1])
-    if a.shape != b.shape:
-        raise InvalidArgumentError(f"confusion_matrix: labels and predictions have shapes {a.shape} and {b.shape}")
-    if n is None:
-        n = int(max(a.max(initial=-1), b.max(initial=-1))) + 1
-    places = (a * n + b).reshape(-1)
+        shapes[1] = b.shape[:-1]
+    if shapes[0] != shapes[1]:
+        raise InvalidArgumentError(f"confusion_matrix: labels and predictions have shapes {shapes[0]} and {shapes[1]}")
+    size = int(max(a.max(initial=-1), b.max(initial=-1))) + 1 if n is None else n
+
+    def places(a: Any, b: Any) -> Any:
+        return a.reshape(-1) * size + b.reshape(-1)
+
     if weights is None:
-        return wrap(np.bincount(places, minlength=n * n).reshape(n, n).astype(dtypes.np_dtype(dtype)))
+        kind = dtypes.np_dtype(dtype)
+        return decided(
+            lambda a, b: np.bincount(places(a, b), minlength=size * size).reshape(size, size).astype(kind), *given
+        )
     from gtape.ops.shape.creation import cast
 
     w = cast(weights, dtype)
-    if w._layout.size != places.size:
-        raise InvalidArgumentError(f"confusion_matrix: weights of shape {w.shape} do not fit {places.size} pairs")
-    inside = np.ones(places.size, np.bool_)
-    return REGISTRY["reshape"](_dropped(w, places, n * n, inside), shape=(n, n))
+    if w._layout.size != a.size:
+        raise InvalidArgumentError(f"confusion_matrix: weights of shape {w.shape} do not fit {a.size} pairs")
+    return REGISTRY["reshape"](_dropped(w, decided(places, *given), size * size), shape=(size, size))
 
 
 def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, int]:
@@ -293,7 +317,8 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     >>> tf.math.invert_permutation([2, 0, 1]).numpy()
     array([1, 2, 0], dtype=int32)
     """
-    p = index_values(x, "invert_permutation")
+    numbers = integers(x, "invert_permutation")
+    p = np.asarray(numbers._value)
     if p.ndim != 1:
         raise InvalidArgumentError(f"invert_permutation expects a 1D vector, got shape {list(p.shape)}")
     if p.size and not 0 <= int(p.min()) <= int(p.max()) < p.size:
@@ -301,9 +326,13 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
         raise InvalidArgumentError(f"invert_permutation: {wrong} is not between 0 and {p.size}")
     if np.unique(p).size != p.size:
         raise InvalidArgumentError(f"invert_permutation: a number is duplicated in the input, got {p.tolist()}")
-    out = np.empty_like(p)
-    out[p] = np.arange(p.size)
-    return wrap(out)
+
+    def inverted(p: Any) -> Any:
+        out = np.empty_like(p)
+        out[p] = np.arange(p.size)
+        return out
+
+    return decided(inverted, numbers)
 
 
 @diagnosed
@@ -335,9 +364,10 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     array([[ True, False, False],
            [ True,  True,  True]])
     """
-    n = np.asarray(as_operand(lengths)._value)
+    t = as_operand(lengths)
+    n = np.asarray(t._value)
     if n.dtype.kind not in "iuf":
-        raise OperandTypeError(f"sequence_mask: `lengths` must be whole numbers, not {as_operand(lengths).dtype.name}")
+        raise OperandTypeError(f"sequence_mask: `lengths` must be whole numbers, not {t.dtype.name}")
     if maxlen is None:
         size = n.max(initial=0)
     else:
@@ -349,8 +379,10 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
         if size < 0:
             raise InvalidArgumentError(f"sequence_mask: `maxlen` must not be negative, got {shown(maxlen)}")
         with quietly():
-            n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
-    return wrap((np.arange(0, size) < n[..., None]).astype(dtypes.np_dtype(dtype)))
+            if n.dtype != size.dtype:  # fractions are cut off, as in TensorFlow
+                t = REGISTRY["cast"](t, dtype=size.dtype)
+    kind = dtypes.np_dtype(dtype)
+    return decided(lambda n: (np.arange(0, size) < n[..., None]).astype(kind), t)
 
 
 @diagnosed
@@ -400,13 +432,11 @@ def searchsorted(
         raise InvalidArgumentError(
             f"searchsorted: Leading dim_size of both tensors must match, got shapes {list(have)} and {list(want)}"
         )
-    count = int(np.prod(have[:-1]))
-    rows, kind = np.asarray(a._value).reshape(count, have[-1]), dtypes.np_dtype(out_type)
+    count, kind = int(np.prod(have[:-1])), dtypes.np_dtype(out_type)
 
-    def places(values: Any) -> Any:
-        looked = values.reshape(count, want[-1])
-        among = rows.astype(looked.dtype) if looked.dtype.kind == "O" else rows  # rows of an exact world
-        found = [np.searchsorted(r, v, side=side) for r, v in zip(among, looked, strict=True)]  # type: ignore[call-overload]
+    def places(rows: Any, values: Any) -> Any:
+        pairs = zip(rows.reshape(count, have[-1]), values.reshape(count, want[-1]), strict=True)
+        found = [np.searchsorted(r, v, side=side) for r, v in pairs]  # type: ignore[call-overload]
         return np.array(found, dtype=kind).reshape(want)
 
-    return decided(places, b)
+    return decided(places, a, b)

@@ -15,7 +15,7 @@ from gtape.declare.rounding import EXACT, SUM
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
-from gtape.ops.shape.decisions import decided
+from gtape.ops.shape.decisions import decided, is_followed
 from gtape.tensors.axes import one_axis, scalar_int, shape_of
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
@@ -127,14 +127,14 @@ _scatter = primitive(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
-def index_values(indices: Any, what: str) -> Any:
-    """The values of an integer operand as a NumPy array."""
+def integers(indices: Any, what: str) -> Tensor:
+    """An integer operand. What an op makes of its values is `decided` by them."""
     t = as_operand(indices)
-    if t._layout.dtype.kind not in "iu":
-        if not t._layout.size:
-            return np.zeros(t._layout.shape, np.int64)
-        raise InvalidArgumentError(f"{what} needs integer indices, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
-    return np.asarray(t._value)
+    if t._layout.dtype.kind in "iu":
+        return t
+    if not t._layout.size:
+        return wrap(np.zeros(t._layout.shape, np.int64))
+    raise InvalidArgumentError(f"{what} needs integer indices, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
 
 
 def _itself(at: Any) -> Any:
@@ -190,8 +190,8 @@ def gather(
     """
     t = as_operand(params)
     shape = t._layout.shape
-    indices = as_operand(indices)
-    where_ = index_values(indices, "gather")
+    indices = integers(indices, "gather")
+    where_ = np.asarray(indices._value)
     b = scalar_int(batch_dims)
     if b < 0:
         b += where_.ndim
@@ -208,7 +208,7 @@ def gather(
         # As in TensorFlow, the gradient is an IndexedSlices if the axis is given as 0.
         spelt = 0 if axis is None else scalar_int(axis)
         prim = _gather if spelt else _gather_rows
-        return prim(t, decided(_itself, indices) if where_.size else wrap(where_), axis=a - len(shape), size=shape[a])
+        return prim(t, decided(_itself, indices), axis=a - len(shape), size=shape[a])
     # Batches become one long axis. Each index gets the offset of its batch.
     batch = int(np.prod(shape[:b]))
     middle, rest = shape[b:a], shape[a + 1 :]
@@ -221,8 +221,7 @@ def gather(
     def flat(at: Any) -> Any:
         return (at.reshape(batch, int(np.prod(inner))).astype(np.int64) + starts).reshape(shape[:b] + inner)
 
-    places = decided(flat, indices) if where_.size else wrap(flat(where_))
-    taken = _gather(rows, places, axis=-len(rows._layout.shape), size=batch * shape[a])
+    taken = _gather(rows, decided(flat, indices), axis=-len(rows._layout.shape), size=batch * shape[a])
     if not middle or not inner:
         return taken
     n, m = len(inner), len(middle)
@@ -286,8 +285,8 @@ def gather_nd(
     """
     t = as_operand(params)
     shape = t._layout.shape
-    indices = as_operand(indices)
-    at = index_values(indices, "gather_nd")
+    indices = integers(indices, "gather_nd")
+    at = np.asarray(indices._value)
     b = scalar_int(batch_dims)
     if not at.ndim or b < 0 or b >= at.ndim or at.shape[:b] != shape[:b] or b + at.shape[-1] > len(shape):
         raise InvalidArgumentError(
@@ -305,12 +304,17 @@ def gather_nd(
     flat, inside = read(at)
     n = int(np.prod(shape[:k]))
     rows = REGISTRY["reshape"](t, shape=(n, *shape[k:]))
-    if inside is None or inside.all():
-        places = decided(lambda v: read(v)[0], indices) if indices._record is not None else wrap(flat)
+    if inside is None or (inside.all() and not is_followed(indices)):
+        places = decided(lambda v: flat if v is at else read(v)[0], indices)
         return _gather(rows, places, axis=k - len(shape) - 1, size=n)
+
+    def kept(at: Any) -> Any:
+        flat, inside = read(at)
+        return np.where(inside, flat, n)
+
     zeros = wrap(np.zeros((1, *shape[k:]), t._layout.dtype))
     rows = REGISTRY["concat"](rows, zeros, axis=0)
-    return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)
+    return _gather(rows, decided(kept, indices), axis=k - len(shape) - 1, size=n + 1)
 
 
 @diagnosed

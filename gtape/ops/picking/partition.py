@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
-from gtape.ops.picking.gather import index_values
-from gtape.ops.shape.decisions import decided
+from gtape.ops.picking.gather import integers
+from gtape.ops.shape.decisions import decided, is_followed
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -21,10 +22,10 @@ __all__ = ["dynamic_partition", "dynamic_stitch", "reverse_sequence", "unique", 
 NAMESPACES = ()
 
 
-def _taken(rows: Tensor, places: Any) -> Tensor:
+def _taken(rows: Tensor, places: Tensor) -> Tensor:
     """Rows by number. A source, too, gets a dense gradient."""
     n = rows._layout.shape[0]
-    return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)
+    return REGISTRY["gather"](rows, places, axis=-rows.ndim, size=n)
 
 
 @diagnosed
@@ -55,7 +56,8 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
     [[2.0], [1.0, 3.0]]
     """
     t = as_operand(data)
-    to = index_values(partitions, "dynamic_partition")
+    numbers = integers(partitions, "dynamic_partition")
+    to = np.asarray(numbers._value)
     n = scalar_int(num_partitions)
     shape = t._layout.shape
     if n < 1:
@@ -67,9 +69,12 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
         )
     if to.size and not 0 <= int(to.min()) <= int(to.max()) < n:
         raise InvalidArgumentError(f"dynamic_partition: partitions must be in [0, {n}), got {to.tolist()}")
-    flat = to.reshape(-1)
-    rows = t if to.ndim == 1 else REGISTRY["reshape"](t, shape=(flat.size, *shape[to.ndim :]))
-    return [_taken(rows, np.flatnonzero(flat == p)) for p in np.arange(n)]
+    rows = t if to.ndim == 1 else REGISTRY["reshape"](t, shape=(to.size, *shape[to.ndim :]))
+    return [_taken(rows, decided(partial(_places_of, p), numbers)) for p in np.arange(n)]
+
+
+def _places_of(p: Any, numbers: Any) -> Any:
+    return np.flatnonzero(numbers == p)
 
 
 @diagnosed
@@ -102,7 +107,8 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
         raise InvalidArgumentError(
             f"dynamic_stitch needs as many indices as data, at least one, got {len(indices)} and {len(data)}"
         )
-    numbers = [index_values(i, "dynamic_stitch") for i in indices]
+    wanted = [integers(i, "dynamic_stitch") for i in indices]
+    numbers = [np.asarray(i._value) for i in wanted]
     tensors = operands(*data) if len(data) > 1 else [as_operand(data[0])]
     rest = tensors[0]._layout.shape[numbers[0].ndim :]
     for k, (i, t) in enumerate(zip(numbers, tensors, strict=True)):
@@ -116,12 +122,17 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
         raise InvalidArgumentError(f"dynamic_stitch: indices must not be negative, got {int(flat.min())}")
     size = int(flat.max()) + 1 if flat.size else 0
     # An additional row of zeros, for numbers without a slice.
-    last = np.full(size, flat.size)
-    last[flat] = np.arange(flat.size)  # NumPy keeps the last of several assignments
+
+    def last(*numbers: Any) -> Any:
+        found = np.full(size, flat.size)
+        found[np.concatenate([i.reshape(-1) for i in numbers]).astype(np.int64)] = np.arange(flat.size)
+        return found  # NumPy keeps the last of several assignments
+
+    rows = decided(last, *wanted)
     parts = [REGISTRY["reshape"](t, shape=(i.size, *rest)) for i, t in zip(numbers, tensors, strict=True)]
-    if (last == flat.size).any() or not parts:
+    if is_followed(*wanted) or (np.asarray(rows._value) == flat.size).any() or not parts:
         parts.append(wrap(np.zeros((1, *rest), tensors[0]._layout.dtype)))
-    return _taken(REGISTRY["concat"](*parts, axis=0) if len(parts) > 1 else parts[0], last)
+    return _taken(REGISTRY["concat"](*parts, axis=0) if len(parts) > 1 else parts[0], rows)
 
 
 @diagnosed
@@ -157,7 +168,8 @@ def reverse_sequence(
         raise TypeError("reverse_sequence needs seq_axis, the axis along which to reverse")
     t = as_operand(input)
     shape = t._layout.shape
-    lengths = index_values(seq_lengths, "reverse_sequence")
+    numbers = integers(seq_lengths, "reverse_sequence")
+    lengths = np.asarray(numbers._value)
     s, b = scalar_int(seq_axis), 0 if batch_axis is None else scalar_int(batch_axis)
     for a in (s, b):
         if not 0 <= a < len(shape):
@@ -173,13 +185,17 @@ def reverse_sequence(
         )
     if lengths.size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= shape[s]:
         raise InvalidArgumentError(f"reverse_sequence: lengths must be in [0, {shape[s]}], got {lengths.tolist()}")
-    step = np.arange(shape[s])
-    back = lengths[:, None] - 1 - step
-    source = np.where(back >= 0, back, step)  # of shape (batch, sequence)
-    places = np.moveaxis(np.arange(t._layout.size).reshape(shape), (b, s), (0, 1))
-    places = np.moveaxis(places[np.arange(shape[b])[:, None], source], (0, 1), (b, s))
+
+    def places(lengths: Any) -> Any:
+        step = np.arange(shape[s])
+        back = lengths[:, None] - 1 - step
+        source = np.where(back >= 0, back, step)  # of shape (batch, sequence)
+        there = np.moveaxis(np.arange(t._layout.size).reshape(shape), (b, s), (0, 1))
+        there = np.moveaxis(there[np.arange(shape[b])[:, None], source], (0, 1), (b, s))
+        return np.ascontiguousarray(there)
+
     line = REGISTRY["reshape"](t, shape=(t._layout.size,))
-    return _taken(line, np.ascontiguousarray(places))
+    return _taken(line, decided(places, numbers))
 
 
 class Unique(NamedTuple):

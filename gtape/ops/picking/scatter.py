@@ -10,9 +10,10 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
-from gtape.ops.picking.gather import index_values, rows_inside
+from gtape.ops.picking.gather import integers, rows_inside
+from gtape.ops.shape.decisions import decided, is_followed
 from gtape.tensors.axes import static_ints
-from gtape.tensors.tensor import Tensor, as_operand, wrap
+from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = [
     "scatter_nd", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub",
@@ -22,9 +23,10 @@ __all__ = [
 
 def _rows(
     indices: Any, updates: Tensor, shape: tuple[int, ...], op: str, policy: str = ""
-) -> tuple[Any, Tensor, int, tuple[int, ...]]:
+) -> tuple[Tensor, Tensor, int, tuple[int, ...]]:
     """Flat row numbers, the updates as rows, the number of rows of the whole, and the shape of a row."""
-    at = index_values(indices, op)
+    where = integers(indices, op)
+    at = np.asarray(where._value)
     if not at.ndim or at.shape[-1] > len(shape):
         raise InvalidArgumentError(
             f"{op}: indices of shape {list(at.shape)} do not fit a tensor of shape {list(shape)}"
@@ -37,18 +39,25 @@ def _rows(
             f"a tensor of shape {list(shape)}, "
             f"got {list(updates._layout.shape)}"
         )
-    flat, inside = rows_inside(at, shape[:k], policy, op)
-    flat = flat.reshape(-1)
-    rows: Tensor = REGISTRY["reshape"](updates, shape=(flat.size, *rest))
-    if inside is not None and not inside.all():
-        kept = np.flatnonzero(inside)
-        rows = REGISTRY["gather"](rows, wrap(kept), axis=-1 - len(rest), size=flat.size)
-        flat = flat[kept]
-    return flat, rows, int(np.prod(shape[:k])), rest
+    known = rows_inside(at, shape[:k], policy, op)
+
+    def read(v: Any) -> Any:
+        return known if v is at else rows_inside(v, shape[:k], policy, op)
+
+    def flat(v: Any) -> Any:
+        found, inside = read(v)
+        return found.reshape(-1) if inside is None else found[inside]
+
+    rows: Tensor = REGISTRY["reshape"](updates, shape=(known[0].size, *rest))
+    inside = known[1]
+    if inside is not None and not (inside.all() and not is_followed(where)):
+        kept = decided(lambda v: np.flatnonzero(read(v)[1]), where)
+        rows = REGISTRY["gather"](rows, kept, axis=-1 - len(rest), size=inside.size)
+    return decided(flat, where), rows, int(np.prod(shape[:k])), rest
 
 
-def _scattered(flat: Any, rows: Tensor, n: int, shape: tuple[int, ...]) -> Tensor:
-    return REGISTRY["reshape"](REGISTRY["scatter_rows"](rows, wrap(flat), size=n), shape=shape)
+def _scattered(flat: Tensor, rows: Tensor, n: int, shape: tuple[int, ...]) -> Tensor:
+    return REGISTRY["reshape"](REGISTRY["scatter_rows"](rows, flat, size=n), shape=shape)
 
 
 @diagnosed
@@ -146,15 +155,18 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     t, u = _both(tensor, updates, "tensor_scatter_nd_update")
     shape = t._layout.shape
     flat, rows, n, rest = _rows(indices, u, shape, "tensor_scatter_nd_update")
-    places, from_last = np.unique(flat[::-1], return_index=True)
-    if places.size < flat.size:
-        winners = flat.size - 1 - from_last
-        rows = REGISTRY["gather"](rows, wrap(winners), axis=-1 - len(rest), size=flat.size)
-        flat = places
-    touched = np.zeros(n, np.bool_)
-    touched[flat] = True
-    mask = np.broadcast_to(touched.reshape(n, *[1] * len(rest)), (n, *rest)).reshape(shape)
-    return REGISTRY["where"](wrap(mask), _scattered(flat, rows, n, shape), t)
+    size = flat._layout.size
+    if is_followed(flat) or np.unique(flat._value).size < size:
+        winners = decided(lambda v: v.size - 1 - np.unique(v[::-1], return_index=True)[1], flat)
+        rows = REGISTRY["gather"](rows, winners, axis=-1 - len(rest), size=size)
+        flat = decided(np.unique, flat)
+
+    def mask(v: Any) -> Any:
+        touched = np.zeros(n, np.bool_)
+        touched[v] = True
+        return np.broadcast_to(touched.reshape(n, *[1] * len(rest)), (n, *rest)).reshape(shape)
+
+    return REGISTRY["where"](decided(mask, flat), _scattered(flat, rows, n, shape), t)
 
 
 def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -> Tensor:
@@ -165,7 +177,8 @@ def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -
     flat, rows, n, rest = _rows(indices, u, shape, op, policy)
     own = REGISTRY["reshape"](t, shape=(n, *rest))
     together = REGISTRY["concat"](own, rows, axis=0)
-    y = REGISTRY[f"segment_{which}"](together, wrap(np.concatenate([np.arange(n), flat])), size=n)
+    ids = decided(lambda v: np.concatenate([np.arange(n), v]), flat)
+    y = REGISTRY[f"segment_{which}"](together, ids, size=n)
     return REGISTRY["reshape"](y, shape=shape)
 
 

@@ -16,7 +16,7 @@ from gtape.ops.picking.segment_rows import (
     sums,
     whole_mean,
 )
-from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.tensor import Tensor
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum"]
 NAMESPACES = ("math",)
@@ -104,7 +104,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     array([ 2.,  0., -5.], dtype=float32)
     """
     t, ids, n = sorted_rows(data, segment_ids, "segment_max")
-    return segment_max_op(t, wrap(ids), size=n)
+    return segment_max_op(t, ids, size=n)
 
 
 @shows_kinks_of(segment_min_op, lambda f, x: f(x, [0, 0]))
@@ -124,4 +124,4 @@ def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     array([1., 0., 5.], dtype=float32)
     """
     t, ids, n = sorted_rows(data, segment_ids, "segment_min")
-    return segment_min_op(t, wrap(ids), size=n)
+    return segment_min_op(t, ids, size=n)

@@ -10,7 +10,8 @@ from gtape.declare.conventions import TIED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
-from gtape.ops.picking.gather import index_values, scatter_rows_kernel
+from gtape.ops.picking.gather import integers, scatter_rows_kernel
+from gtape.ops.shape.decisions import decided, is_followed
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -123,10 +124,11 @@ def _numbers(data: Any, op: str) -> Tensor:
     return t
 
 
-def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Any, int]:
+def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, int]:
     """The rows, their numbers, and the number of segments, which is the last number plus one."""
     t = _numbers(data, op)
-    ids = index_values(segment_ids, op)
+    numbers = integers(segment_ids, op)
+    ids = np.asarray(numbers._value)
     if ids.ndim != 1 or not t._layout.shape or t._layout.shape[0] != ids.size:
         raise InvalidArgumentError(
             f"{op}: segment_ids must be a vector with one number for each row of data, got shape {list(ids.shape)} "
@@ -136,13 +138,14 @@ def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Any, int]
         raise InvalidArgumentError(
             f"{op}: segment ids are not increasing, or negative: sort them, or use unsorted_{op}, got {ids.tolist()}"
         )
-    return t, ids, int(ids[-1]) + 1 if ids.size else 0
+    return t, decided(_itself, numbers), int(ids[-1]) + 1 if ids.size else 0
 
 
-def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Tensor, Any, int]:
+def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Tensor, Tensor, int]:
     """The rows whose numbers are not negative, these numbers, and the number of segments."""
     t = _numbers(data, op)
-    ids = index_values(segment_ids, op)
+    numbers = integers(segment_ids, op)
+    ids = np.asarray(numbers._value)
     n = scalar_int(num_segments)
     if n < 0:
         raise InvalidArgumentError(f"{op}: num_segments must not be negative, got {n}")
@@ -157,14 +160,16 @@ def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tu
             f"{op}: segment_ids {int(ids.max())} is out of range [0, {n}): raise num_segments, or give what is to be "
             "dropped a negative number"
         )
-    flat = ids.reshape(-1)
     if ids.ndim != 1:
-        t = REGISTRY["reshape"](t, shape=(flat.size, *shape[ids.ndim :]))
-    kept = np.flatnonzero(flat >= 0)
-    if kept.size < flat.size:
-        t = REGISTRY["gather"](t, wrap(kept), axis=-t.ndim, size=flat.size)
-        flat = flat[kept]
-    return t, flat, n
+        t = REGISTRY["reshape"](t, shape=(ids.size, *shape[ids.ndim :]))
+    if is_followed(numbers) or (ids < 0).any():
+        kept = decided(lambda v: np.flatnonzero(v >= 0), numbers)
+        t = REGISTRY["gather"](t, kept, axis=-t.ndim, size=ids.size)
+    return t, decided(lambda v: v[v >= 0], numbers), n
+
+
+def _itself(ids: Any) -> Any:
+    return ids
 
 
 def _column(values: Any, t: Tensor) -> Any:
@@ -172,40 +177,51 @@ def _column(values: Any, t: Tensor) -> Any:
     return values.reshape(-1, *[1] * (t.ndim - 1))
 
 
-def sums(t: Tensor, ids: Any, n: int) -> Tensor:
+def sums(t: Tensor, ids: Tensor, n: int) -> Tensor:
     """The sum of each segment's rows."""
-    return REGISTRY["scatter_rows"](t, wrap(ids), size=n)
+    return REGISTRY["scatter_rows"](t, ids, size=n)
 
 
-def divided(t: Tensor, ids: Any, n: int, root: bool = False) -> Tensor:
+def divided(t: Tensor, ids: Tensor, n: int, root: bool = False) -> Tensor:
     """Sums divided by the number of rows, or by the root of that number."""
-    counts = np.maximum(np.bincount(ids, minlength=n), 1)
-    if root:
-        return REGISTRY["over_roots"](sums(t, ids, n), wrap(_column(counts, t)))
-    return REGISTRY["divide"](sums(t, ids, n), wrap(_column(counts, t).astype(t._layout.dtype)))
+    dtype = np.dtype(np.int64) if root else t._layout.dtype
+    counts = decided(lambda v: _column(np.maximum(np.bincount(v, minlength=n), 1), t).astype(dtype), ids)
+    return REGISTRY["over_roots" if root else "divide"](sums(t, ids, n), counts)
 
 
-def whole_mean(t: Tensor, ids: Any, n: int) -> Tensor:
+def whole_mean(t: Tensor, ids: Tensor, n: int) -> Tensor:
     """The mean of integers as an integer, rounded towards zero."""
-    total = np.asarray(sums(t, ids, n)._value)
-    counts = np.maximum(np.bincount(ids, minlength=n), 1).reshape(-1, *[1] * (t.ndim - 1))
-    return wrap((np.sign(total) * (np.abs(total) // counts)).astype(t._layout.dtype))
+
+    def mean(total: Any, ids: Any) -> Any:
+        counts = _column(np.maximum(np.bincount(ids, minlength=n), 1), t)
+        return (np.sign(total) * (np.abs(total) // counts)).astype(t._layout.dtype)
+
+    return decided(mean, sums(t, ids, n), ids)
 
 
-def products(t: Tensor, ids: Any, n: int) -> Tensor:
+def products(t: Tensor, ids: Tensor, n: int) -> Tensor:
     """Products of rows. Segments of similar length share one table, padded with ones."""
     shape = t._layout.shape
     rows = shape[0]
     rest = shape[1:]
     if not rows:  # the empty product, still connected with `t`
         return REGISTRY["add"](sums(t, ids, n), wrap(np.ones((n, *rest), t._layout.dtype)))
-    counts = np.bincount(ids, minlength=n)
-    order = np.argsort(ids, kind="stable")
-    starts = np.cumsum(counts) - counts
+    last = (*range(1, len(shape)), 0)
+    # The axes become (segments, ..., places), because prod reduces the last axis.
+    perm = (0, *[a + 1 for a in last])
     ones = wrap(np.ones((1, *rest), t._layout.dtype))
     whole = REGISTRY["concat"](t, ones, axis=0)
-    order = np.append(order, rows)
-    last = (*range(1, len(shape)), 0)
+
+    def product(table: Tensor) -> Tensor:
+        found = REGISTRY["gather"](whole, table, axis=-len(shape), size=rows + 1)
+        return REGISTRY["prod"](REGISTRY["transpose"](found, perm=perm) if rest else found)
+
+    if is_followed(ids):  # segments may have other lengths elsewhere
+        return product(decided(lambda v: np.where(v == np.arange(n)[:, None], np.arange(v.size), v.size), ids))
+    numbers = np.asarray(ids._value)
+    counts = np.bincount(numbers, minlength=n)
+    order = np.append(np.argsort(numbers, kind="stable"), rows)
+    starts = np.cumsum(counts) - counts
     made, places = [ones], np.zeros(n, np.int64)
     at = 1
     for k in range(max(int(counts.max(initial=0)) - 1, 0).bit_length() + 1):
@@ -215,22 +231,18 @@ def products(t: Tensor, ids: Any, n: int) -> Tensor:
             continue
         step = np.arange(int(counts[mine].max()))
         table = np.where(step < counts[mine, None], starts[mine, None] + step, rows)
-        found = REGISTRY["gather"](whole, wrap(order[table]), axis=-len(shape), size=rows + 1)
-        # The axes become (segments, ..., places), because prod reduces the last axis.
-        perm = (0, *[a + 1 for a in last])
-        made.append(REGISTRY["prod"](REGISTRY["transpose"](found, perm=perm) if rest else found))
+        made.append(product(wrap(order[table])))
         places[mine] = at + np.arange(mine.size)
         at += mine.size
     together = REGISTRY["concat"](*made, axis=0)
     return REGISTRY["gather"](together, wrap(places), axis=-len(shape), size=at)
 
 
-def filled(prim: Any, t: Tensor, ids: Any, n: int, fill: Any) -> Tensor:
+def filled(prim: Any, t: Tensor, ids: Tensor, n: int, fill: Any) -> Tensor:
     """An extremum of each segment. Segments without rows get `fill`."""
-    y: Tensor = prim(t, wrap(ids), size=n)
-    empty = np.bincount(ids, minlength=n) == 0
-    if not empty.any():
+    y: Tensor = prim(t, ids, size=n)
+    empty = decided(lambda v: np.broadcast_to(_column(np.bincount(v, minlength=n) == 0, t), y._layout.shape), ids)
+    if not (is_followed(ids) or np.asarray(empty._value).any()):
         return y
-    mask = np.broadcast_to(empty.reshape(-1, *[1] * (t.ndim - 1)), y._layout.shape)
-    c, a, b = operands(wrap(mask), wrap(np.full(y._layout.shape, fill, y._layout.dtype)), y)
+    c, a, b = operands(empty, wrap(np.full(y._layout.shape, fill, y._layout.dtype)), y)
     return REGISTRY["where"](c, a, b)

@@ -13,7 +13,8 @@ from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.broadcasting import broadcast_shapes
-from gtape.ops.picking.gather import index_values
+from gtape.ops.picking.gather import integers
+from gtape.ops.shape.decisions import decided
 from gtape.tensors.argument_checks import each
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
@@ -194,8 +195,9 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     array([[3, 6],
            [4, 5]], dtype=int32)
     """
-    at = index_values(indices, "unravel_index")
+    numbers = integers(indices, "unravel_index")
+    at = np.asarray(numbers._value)
     whole = static_ints(dims)
     if at.size and not 0 <= int(at.min()) <= int(at.max()) < int(np.prod(whole)):
         raise InvalidArgumentError(f"unravel_index: an index is out of bound, got {at.tolist()} for shape {whole}")
-    return wrap(np.array(np.unravel_index(at, whole), at.dtype))
+    return decided(lambda v: np.array(np.unravel_index(v, whole), at.dtype), numbers)

@@ -16,8 +16,9 @@ from gtape.declare.primitives import linear, planned
 from gtape.declare.rounding import EXACT, in_pairs, sums
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import AXIS_SAMPLES, numeric
+from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import axes_of, count_of, from_end
-from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
+from gtape.tensors.tensor import Tensor, as_operand, is_tensor
 
 __all__ = ["add_n", "reduce_mean", "reduce_sum", "sum_op"]
 
@@ -224,9 +225,13 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     axes, keepdims = axes_of(axis, len(t._layout.shape)), truth_of(keepdims, "reduce_mean", "keepdims")
     n = count_of(t._layout.shape, axes)
     if not t._layout.inexact:
-        total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=keepdims))
-        whole, rest = np.divmod(total, max(n, 1))
-        return wrap((whole + ((rest != 0) & (total < 0))).astype(t._layout.dtype))  # towards zero, as in TensorFlow
+
+        def mean(v: Any) -> Any:
+            total = np.asarray(_sum_kernel(v.astype(np.int64), axis=axes, keepdims=keepdims))
+            whole, rest = np.divmod(total, max(n, 1))
+            return (whole + ((rest != 0) & (total < 0))).astype(v.dtype)  # towards zero, as in TensorFlow
+
+        return decided(mean, t)
     if t._layout.dtype == np.float16:
         from gtape.ops.shape.creation import cast
 

@@ -15,6 +15,7 @@ from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import reduced
 from gtape.ops.reduction.sums import reduce_sum
+from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import axes_of
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
@@ -109,8 +110,12 @@ def count_nonzero(
     2
     """
     t = as_operand(input)
-    value = np.asarray(t._value)
-    found: Any = np.not_equal(value, 0) if value.dtype.kind in "biufcV" else np.vectorize(bool, otypes=[bool])(value)
-    axes, keep = axes_of(axis, t.ndim), truth_of(keepdims, "count_nonzero", "keepdims")
+    axes, keep, kind = axes_of(axis, t.ndim), truth_of(keepdims, "count_nonzero", "keepdims"), dtypes.np_dtype(dtype)
     total: Any = np.add.reduce  # NumPy's overloads know no dtype that is found at run time
-    return wrap(total(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=keep))
+
+    def count(value: Any) -> Any:
+        text = value.dtype.kind not in "biufcV"
+        found: Any = np.vectorize(bool, otypes=[bool])(value) if text else np.not_equal(value, 0)
+        return total(found, axis=axes, dtype=kind, keepdims=keep)
+
+    return decided(count, t)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitives import primitive
+from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
 from gtape.recording import record
 from gtape.tensors.tensor import Tensor, wrap
@@ -29,15 +29,36 @@ _decided = primitive(
 )  # fmt: skip
 
 
-def decided(work: Callable[[Any], Any], t: Tensor) -> Tensor:
-    """The integers or truth values that a function of NumPy arrays computes from a tensor, as a constant.
+def decided(work: Callable[..., Any], *tensors: Tensor) -> Tensor:
+    """The integers or truth values that a function of NumPy arrays computes from tensors, as a constant.
 
-    `work` may only compare floats, because a check passes arrays of exact numbers. While a checked tape records `t`,
-    the decision is recorded, too, so that the check knows the values that decided.
+    `work` may only compare floats, because a check passes arrays of exact numbers. While a checked tape records one of
+    the tensors, the decision is recorded, too, so that the check knows the values that decided. Several tensors are all
+    of integers, or have one dtype.
     """
-    if t._record is not None:
-        stack = record.peek()
-        if stack is not None and stack.trace:
-            made: Tensor = _decided(t, work=work)
-            return made
-    return wrap(work(np.asarray(t._value)))
+    if is_followed(*tensors):
+        made: Tensor = _decided(tensors[0], work=work) if len(tensors) == 1 else _decided_together(work, tensors)
+        return made
+    return wrap(work(*[np.asarray(t._value) for t in tensors]))
+
+
+def is_followed(*tensors: Tensor) -> bool:
+    """Whether a check sees decisions by one of these tensors. Its decisions may then have other outcomes elsewhere."""
+    if all(t._record is None for t in tensors):
+        return False
+    stack = record.peek()
+    return stack is not None and bool(stack.trace)
+
+
+def _decided_together(work: Callable[..., Any], tensors: tuple[Tensor, ...]) -> Any:
+    """A decision by the elements of several tensors in one line, because the primitive takes one tensor."""
+    dtype = np.result_type(*[t._layout.dtype for t in tensors])
+    shapes = [t._layout.shape for t in tensors]
+    lines = [REGISTRY["reshape"](t, shape=(t._layout.size,)) for t in tensors]
+    lines = [t if t._layout.dtype == dtype else REGISTRY["cast"](t, dtype=dtype) for t in lines]
+    ends = np.cumsum([t._layout.size for t in tensors])[:-1]
+
+    def apart(line: Any) -> Any:
+        return work(*[part.reshape(shape) for part, shape in zip(np.split(line, ends), shapes, strict=True)])
+
+    return _decided(REGISTRY["concat"](*lines, axis=-1), work=apart)

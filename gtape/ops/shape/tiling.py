@@ -12,9 +12,10 @@ from gtape.declare.conventions import NOT_TAKEN
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
+from gtape.ops.shape.decisions import decided
 from gtape.ops.shape.join import same_dtypes
 from gtape.tensors.axes import check_room, one_axis, scalar_int, shape_of, static_ints
-from gtape.tensors.tensor import Tensor, as_operand, number_read, wrap
+from gtape.tensors.tensor import Tensor, as_operand, is_tensor, number_read, wrap
 
 __all__ = ["meshgrid", "pad", "repeat", "tile"]
 
@@ -210,8 +211,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         y = REGISTRY["reshape"](t, shape=(*shape[: a + 1], 1, *shape[a + 1 :]))
         y = REGISTRY["broadcast_to"](y, shape=(*shape[: a + 1], times[0], *shape[a + 1 :]))
         return REGISTRY["reshape"](y, shape=(*shape[:a], shape[a] * times[0], *shape[a + 1 :]))
-    indices = np.repeat(np.arange(shape[a]), times)
-    return REGISTRY["gather"](t, wrap(indices), axis=a - len(shape), size=shape[a])
+    numbers = as_operand(repeats if is_tensor(repeats) else np.asarray(times))
+    indices = decided(lambda v: np.repeat(np.arange(shape[a]), v.reshape(-1)), numbers)
+    return REGISTRY["gather"](t, indices, axis=a - len(shape), size=shape[a])
 
 
 @diagnosed
