@@ -18,7 +18,26 @@ from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import decided_anew, is_step
 
-__all__ = ["beside", "decided_as", "read_beside", "scale_of"]
+__all__ = ["OtherShapes", "beside", "decided_as", "read_beside", "reshaped", "scale_of"]
+
+
+class OtherShapes(Exception):
+    """Beside the point an array has another shape than recorded, so that an op or a rule fails.
+
+    Sizes that an op resolved when it ran, such as the -1 of a reshape, are constants in the record.
+
+    Parameters
+    ----------
+    node : Node
+        The first op that gets such an array, or the op that fails.
+    """
+
+    def __init__(self, node: Node, fails: bool = False) -> None:
+        what = f"{node.name} fails on" if fails else "the derivatives cannot be evaluated for"
+        super().__init__(
+            f"with the other outcome of a decision, {what} an array of another shape, because sizes are constants in "
+            "the record, so the number may be wrong"
+        )
 
 
 def scale_of(x: Any) -> Any:
@@ -54,6 +73,11 @@ def beside(
         Whether to raise `Undecided` for a decision that stays undecided, because other settings may decide it.
     only : iterable of int, optional
         The nodes to evaluate, in order, with all nodes that they depend on; all nodes by default.
+
+    Raises
+    ------
+    OtherShapes
+        If an op fails, or may have read sizes that are constants here, on an array of another shape than recorded.
     """
     env = {i: objects(objects(here[i]) + move) for i, move in moves.items()}
     blocked = program.blocked(program.session)
@@ -71,7 +95,11 @@ def beside(
             if decided and not e.hopeless:
                 raise
             return None
-        except (ArithmeticError, ValueError, TypeError, IndexError):
+        except ArithmeticError:
+            return None
+        except (ValueError, TypeError, IndexError):
+            if reshaped(program, node, env):
+                raise OtherShapes(node, fails=True) from None
             return None
         if _is_stepped(node, env, here, program, stepped):
             stepped.add(node.index)
@@ -98,6 +126,11 @@ def _value_beside(
     if all(env[j] is here[j] for j in node.inputs):
         return here[node.index]
     return decided_anew(node, arguments) if not is_floating(node.output) else node.apply(BALLS, arguments)
+
+
+def reshaped(program: Program, node: Node, env: dict[int, Any]) -> bool:
+    """Whether an input of a node has another shape than recorded."""
+    return any(np.shape(env[j]) != program.nodes[j].shape for j in node.inputs if not isinstance(env[j], tuple))
 
 
 def _is_stepped(node: Node, env: dict[int, Any], here: dict[int, Any], program: Program, stepped: set[int]) -> bool:

@@ -17,7 +17,7 @@ from flint import arb
 
 from gtape.symbolic.balls import Undecided, assumed, meets, objects, precision, radius, ties_assumed, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.beside import beside, scale_of
+from gtape.verify.causes.beside import OtherShapes, beside, scale_of
 from gtape.verify.causes.still import still
 from gtape.verify.oracles.certificates import directions_of
 from gtape.verify.oracles.enclosures import BALLS, inner, is_floating, jet_world
@@ -242,7 +242,10 @@ def _beside(program: Program, oracle: Oracle, sign: int, way: int) -> dict[int, 
             )
             direction = steps.setdefault(shape, objects(np.asarray(signs * rng.integers(1, 2**12, shape))))
             moves[i] = objects(sign * _STEP * direction * scale_of(oracle.env[i]))
-    return beside(program, oracle.env, moves)
+    try:
+        return beside(program, oracle.env, moves)
+    except OtherShapes:
+        return None
 
 
 def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bool:

@@ -16,7 +16,7 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, assumed, finite_ball, objects
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.beside import beside, decided_as, read_beside, scale_of
+from gtape.verify.causes.beside import OtherShapes, beside, decided_as, read_beside, reshaped, scale_of
 from gtape.verify.causes.intervals import NOTHING, STEPS, middle, shrinks
 from gtape.verify.causes.pieces import Pieces
 from gtape.verify.oracles.enclosures import BALLS, directions, is_complex, is_floating, jet_world, zeros
@@ -185,13 +185,17 @@ class Points:
                 jump = partial(self._jump, env, moves, step)
                 self.jumps = jump() if name is None or self.deep else self.shared.get(("jump", name), jump)
             if self.over_jumps or not self.jumps:
-                with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
+                try:
                     made = self._derived(env, derivative)
                     if all(_finite(a) for a in made):
                         if piece is not None:
                             self.of_pieces[piece, of] = made
                         yield made
                         continue
+                except ArithmeticError:
+                    pass
+                except (ValueError, TypeError, IndexError):
+                    self._demand_other_outputs(env)
                 self._leave_open()
 
     def _beside(self, moves: dict[int, Any], step: arb, *, whole: bool = False) -> dict[int, Any] | None:
@@ -203,6 +207,18 @@ class Points:
         if env is None:
             self._leave_open()
         return env
+
+    def _demand_other_outputs(self, env: dict[int, Any]) -> None:
+        """Raise `OtherShapes` if rules failed on other shapes than recorded, although the outputs keep their shapes.
+
+        Where the outputs themselves have other shapes, the function jumps, and this side does not count.
+        """
+        nodes = self.program.nodes
+        if any(np.shape(env[i]) != nodes[i].shape for i in self.program.outputs if i in env):
+            return
+        for node in nodes:
+            if all(j in env for j in node.inputs) and reshaped(self.program, node, env):
+                raise OtherShapes(node)
 
     def _kept(self, name: Any, point: Callable[[], Any]) -> Any:
         """The values at a point, kept for other rows as long as there is room."""

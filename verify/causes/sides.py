@@ -20,7 +20,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import assumed, numbers_shared, objects, precision, ties_assumed, to_float
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.beside import beside, scale_of
+from gtape.verify.causes.beside import OtherShapes, beside, scale_of
 from gtape.verify.causes.intervals import (
     BITS,
     STEPS,
@@ -141,6 +141,7 @@ class Sides(Points):
         self.looks_for_poles = False
         self.unbounded: Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
+        self.misshapen = False  # whether it is open because ops get arrays of other shapes beside the point
         # The dtypes of the numbers, if these are compared along directions of several elements, too.
         self.joint: Sequence[Any] | None = None
         self.convex = True  # whether these numbers are compared with the convex hull of derivatives
@@ -180,7 +181,10 @@ class Sides(Points):
             For each array: index -> interval, for the elements outside their interval. None if the sides of the point
             cannot be evaluated.
         """
-        found = self._limits(numbers, jumps)
+        try:
+            found = self._limits(numbers, jumps)
+        except OtherShapes as e:
+            self.open, self.misshapen, found = str(e), True, None
         self.compared = self.compared or found is not None
         return found
 
@@ -289,10 +293,13 @@ class Sides(Points):
         shapes = {self.program.nodes[nodes[0]].shape for nodes in self.program.sources if nodes}
         offsets = {shape: directions(shape, rng) * arb(2) ** -262 for shape in shapes}
         # At the tie itself an inner gradient follows the conventions of its ops.
-        found = [
-            self._beside(self._apart(place, offsets.__getitem__, own), arb(2) ** STEPS[0])
-            for own in ((-1, 1) if self.differentiates else (-1, 0, 1))
-        ]
+        try:
+            found = [
+                self._beside(self._apart(place, offsets.__getitem__, own), arb(2) ** STEPS[0])
+                for own in ((-1, 1) if self.differentiates else (-1, 0, 1))
+            ]
+        except OtherShapes:
+            return True
         if any(env is None for env in found):
             return True  # a side without values, as at the end of a domain
         values = [self._outputs(env) for env in found if env is not None]
@@ -415,7 +422,7 @@ class Sides(Points):
         """
         rng, nodes = np.random.default_rng(53), self.program.nodes
         far: list[Any] = [None if e is None else np.zeros(np.shape(e)) for e in limits]
-        with precision(_FEWER), contextlib.suppress(ArithmeticError, TooDeep):
+        with precision(_FEWER), contextlib.suppress(ArithmeticError, TooDeep, OtherShapes):
             for _ in range(count):
                 moves: dict[int, Any] = {}
                 for sources in self.program.sources:
@@ -448,7 +455,7 @@ class Sides(Points):
         nodes = self.program.nodes
         if sum(int(np.prod(nodes[i[0]].shape)) for i in self.program.sources if i) > _ONE_BY_ONE:
             return None
-        with precision(BITS), ties_assumed(), contextlib.suppress(ArithmeticError, TooDeep):
+        with precision(BITS), ties_assumed(), contextlib.suppress(ArithmeticError, TooDeep, OtherShapes):
             self.here = self.shared.get("here", self._evaluated)
             drawn = self.shared.get("around", lambda: [self._drawn() for _ in range(_AROUND)])
             step = arb(2) ** STEPS[1]
@@ -502,7 +509,9 @@ class Sides(Points):
         for _ in range(pairs if self.program.size <= _FEW else max(1, pairs // _PAIRS)):
             moves = self._drawn() if node is None else self._drawn_before(node)
             for sign in (-1, 1):
-                env = self._beside(moves, sign * arb(2) ** STEPS[0], whole=True)
+                env = None
+                with contextlib.suppress(OtherShapes):
+                    env = self._beside(moves, sign * arb(2) ** STEPS[0], whole=True)
                 if env is not None:
                     held = bool(self._derived(env, lambda oracle: [test(oracle)])[0])
                     if not held:

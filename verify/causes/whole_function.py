@@ -91,10 +91,8 @@ def _as_a_whole(
     """As `as_a_whole`, for the parts of complex numbers."""
     outside = sides.limits(exact)
     if outside is None and sides.open and (findings or claimed or sides.open == TOO_WIDE):
-        who = next((f for f in [*findings, *guards] if f.op is not None), None)
-        at = {} if who is None else {"op": who.op, "line": who.line}
-        findings = [*findings, Finding("undecided", order=order, reason=sides.open, **at)]
-        return findings, exact, got
+        findings = [*findings, _left_open(sides, [*findings, *guards], order)]
+        return findings, (_as_claimed(exact, got) if claimed and sides.misshapen else exact), got
     if sides.unbounded is not None and (findings or claimed):
         s, index = sides.unbounded
         number = None if got[s] is None else np.asarray(got[s])[index].item()
@@ -122,6 +120,8 @@ def _as_a_whole(
     wrong: list[tuple[float, Finding]] = []
     if claimed:
         exact, outside = _with_claims(sides, exact, got, outside)
+        if sides.misshapen:
+            return [*findings, _left_open(sides, known, order)], _as_claimed(exact, got), got
     elif rounding is not None and any(outside):
         outside = _beyond_roundings(outside, got, rounding() or [None] * len(got))
     for s, out in enumerate(outside):
@@ -153,6 +153,24 @@ def _as_a_whole(
         wrong.append((0.0, along_directions(sides.across, who, got, order, sides.split)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings] or deciding, exact, got
+
+
+def _left_open(sides: Sides, known: list[Finding], order: int) -> Finding:
+    """The finding that the derivatives on all sides are not known."""
+    who = next((f for f in known if f.op is not None), None)
+    at = {} if who is None else {"op": who.op, "line": who.line}
+    return Finding("undecided", order=order, reason=sides.open, **at)
+
+
+def _as_claimed(exact: list[Any], got: list[Any]) -> list[Any]:
+    """The finite claims in place of the exact numbers, because the conventions of the ops do not refute them."""
+    made = []
+    for e, g in zip(exact, got, strict=True):
+        if g is None or not np.isfinite(g).all():
+            made.append(e)
+        else:
+            made.append(objects(BALLS.lift(np.asarray(g))))
+    return made
 
 
 def lie_between_sides(

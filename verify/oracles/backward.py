@@ -13,7 +13,7 @@ from gtape.engine.rules import PartialOutputs, cotangents, reached
 from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.symbolic.program import Node, Program
 
-__all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off", "left_out"]
+__all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off", "left_out", "shaped_as"]
 
 
 class Algebra:
@@ -143,6 +143,16 @@ def by_rule(
     shape = () if isinstance(y, tuple) else np.shape(y)
     masks = None if live is None else [live] * len(node.active)
     return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape, masks=masks, batch=batch)
+
+
+def shaped_as(recorded: Any, value: Any) -> Any:
+    """A recorded input of an op for a rule that reads its shape and dtype, in the shape of the input's value elsewhere.
+
+    With another outcome of a decision, a mask may pick more elements than recorded, or fewer.
+    """
+    if isinstance(recorded, tuple) or np.shape(recorded) == np.shape(value):
+        return recorded
+    return np.zeros(np.shape(value), np.asarray(recorded).dtype)
 
 
 def by_user(node: Node, g: Any) -> list[Any]:

@@ -23,7 +23,7 @@ from gtape.symbolic.balls import Undecided, assumed, finite_ball, objects
 from gtape.symbolic.complex_scalars import real_part
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
-from gtape.verify.oracles.backward import backward, by_rule
+from gtape.verify.oracles.backward import backward, by_rule, shaped_as
 from gtape.verify.oracles.enclosures import (
     BALLS,
     directions,
@@ -238,7 +238,7 @@ class _RulesOnJets(InEnclosures):
         # A rule that reads the output needs the op's own result, without a tangent that was added to it.
         y = node.apply(self.world, xs) if node.index in self.tangents else self.moving[node.index]
         g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
-        like = [self.oracle.program.nodes[i].output for i in node.inputs]
+        like = [shaped_as(self.oracle.program.nodes[i].output, x) for i, x in zip(node.inputs, xs, strict=True)]
         return by_rule(self.world, node, g, y, xs, like)
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:

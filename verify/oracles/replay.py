@@ -16,7 +16,7 @@ from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, assumed, circumstances, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
-from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
+from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off, shaped_as
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, random_cotangents, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
@@ -332,7 +332,7 @@ class Replay:
         y = self.env[node.index]
         g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         xs = self.read.get(node.index) or [self.env[i] for i in node.inputs]
-        like = [self.program.nodes[i].output for i in node.inputs]
+        like = [shaped_as(self.program.nodes[i].output, x) for i, x in zip(node.inputs, xs, strict=True)]
         made = by_rule(BALLS, node, g, y, xs, like)
         if node.prim.kind != "elementwise":
             return self.without_constants(node, made)

@@ -71,7 +71,7 @@ _TABLE = np.array([[0, 1], [1, 1]])
 
 _gather_rows = primitive(
     "gather_rows", _gather_kernel,
-    (lambda xp, g, y, x, indices, *, axis, size: _gather_rows_vjp(xp, g, indices, axis, size), None),
+    (lambda xp, g, y, x, indices, *, axis, size: _gather_rows_vjp(xp, g, indices, axis, shape_of(x)[axis]), None),
     (lambda xp, t, y, x, indices, *, axis, size: xp.gather(t, indices, axis=axis, size=size), None),
     reads=((1,), ()), params=("axis", "size"), batched=True, selects=True, sparse=_as_slices, rounding=EXACT,
     complex=True,
@@ -97,7 +97,8 @@ _scatter_rows = primitive(
 )  # fmt: skip
 _gather = primitive(
     "gather", _gather_kernel,
-    (lambda xp, g, y, x, indices, *, axis, size: xp.scatter(g, indices, axis=axis, size=size), None),
+    # The size of x itself, because x may hold other elements than recorded beside a tie of the mask that picks them.
+    (lambda xp, g, y, x, indices, *, axis, size: xp.scatter(g, indices, axis=axis, size=shape_of(x)[axis]), None),
     (lambda xp, t, y, x, indices, *, axis, size: xp.gather(t, indices, axis=axis, size=size), None),
     reads=((1,), ()), params=("axis", "size"), batched=True, selects=True, role="move", rounding=EXACT, complex=True,
     samples=(

@@ -135,7 +135,7 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     t = as_operand(tensor)
     shape = t._layout.shape
     if key.__class__ is int and shape and -shape[0] <= key < shape[0]:
-        return _strided_slice(t, key=(key % shape[0],) + (_ALL,) * (len(shape) - 1))
+        return _strided_slice(t, key=(key,) + (_ALL,) * (len(shape) - 1))
     if (is_tensor(key) and key.dtype.is_bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
         return boolean_mask(t, key)
     if isinstance(key, list):
@@ -171,14 +171,12 @@ def _entry(e: Any, axis: int, n: int) -> Any:
         bounds = _python_slice(_bound(e.start), _bound(e.stop), _bound(e.step))
         if bounds.step == 0:
             raise InvalidArgumentError(f"the step of the slice of axis {axis} must not be 0")
-        start, stop, step = bounds.indices(n)
-        if start < 0:  # a backward slice that starts before the first element is empty
-            return (0, 0, 1)
-        return (start, None if stop < 0 else stop, step)
+        # The ends stay as written, because the axis of picked elements has another size where others are picked.
+        return (bounds.start, bounds.stop, 1 if bounds.step is None else bounds.step)
     i = _place_in_key(e)
     if not -n <= i < n:
         raise InvalidArgumentError(f"slice index {i} of dimension {axis} out of bounds: the axis has size {n}")
-    return i % n
+    return i
 
 
 @diagnosed
@@ -211,10 +209,9 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
         )
     key = []
     for i, (b, s, n) in enumerate(zip(first, sizes, shape, strict=True)):
-        end = n if s == -1 else b + s
-        if not 0 <= b <= n or s < -1 or end > n:
+        if not 0 <= b <= n or s < -1 or b + s > n:
             raise InvalidArgumentError(f"begin {b} and size {s} do not fit axis {i}, which has size {n}")
-        key.append((b, end, 1))
+        key.append((b, None if s == -1 else b + s, 1))
     return _strided_slice(t, key=tuple(key))
 
 

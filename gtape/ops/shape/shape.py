@@ -76,6 +76,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
         error = OperandValueError if isinstance(e, OperandValueError) else InvalidArgumentError
         raise error(f"a shape must be integers, got {shown(shape)}") from None
     size = t._layout.size
+    given = wanted
     if -1 in wanted:
         i = wanted.index(-1)
         known = math.prod(wanted[:i] + wanted[i + 1 :])
@@ -92,7 +93,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
         raise InvalidArgumentError(
             f"cannot reshape a tensor of shape {t._layout.tensor_shape} ({size} elements) to {list(wanted)}"
         )
-    return reshape_op(t, shape=wanted)
+    # -1 stays, because a tensor of picked elements has another size where other elements are picked.
+    return reshape_op(t, shape=given if all(wanted) else wanted)
 
 
 def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:

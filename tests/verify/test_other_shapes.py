@@ -1,0 +1,144 @@
+"""Functions whose arrays have other shapes beside a tie, because a mask picks other elements there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check, judge
+
+_AT = np.array([0.0, 1.0])
+
+
+def _picked(x: Any) -> Any:
+    return x[x != 0.0]
+
+
+# Each function, its point, and its derivative there, which is the limit from all sides.
+SMOOTH: dict[str, tuple[Callable[..., Any], Any, Any]] = {
+    "brackets": (lambda x: tf.reduce_sum(_picked(x)), _AT, [1.0, 1.0]),
+    "boolean_mask": (lambda x: tf.reduce_sum(tf.boolean_mask(x, x != 0.0)), _AT, [1.0, 1.0]),
+    "gather_nd": (lambda x: tf.reduce_sum(tf.gather_nd(x, tf.where(x != 0.0))), _AT, [1.0, 1.0]),
+    "gather": (lambda x: tf.reduce_sum(tf.gather(x, tf.where(x != 0.0)[:, 0])), _AT, [1.0, 1.0]),
+    "rows": (lambda x: tf.reduce_sum(x[tf.reduce_sum(x, 1) != 0.0]), np.array([[1.0, -1.0], [2.0, 3.0]]),
+             np.ones((2, 2))),
+    "columns": (lambda x: tf.reduce_sum(tf.boolean_mask(x, x[0] != 0.0, axis=1)), np.array([[0.0, 1.0], [0.0, 2.0]]),
+                np.ones((2, 2))),
+    "nothing picked": (lambda x: tf.reduce_sum(_picked(x)), np.zeros(1), [1.0]),
+    "cumsum": (lambda x: tf.reduce_sum(tf.cumsum(_picked(x))), _AT, [2.0, 1.0]),
+    "outer product": (lambda x: tf.reduce_sum(_picked(x)[:, None] * _picked(x)[None, :]), _AT, [2.0, 2.0]),
+    "product": (lambda x: tf.reduce_prod(1.0 + _picked(x)), _AT, [2.0, 1.0]),
+    "sort": (lambda x: tf.reduce_sum(tf.sort(_picked(x))), _AT, [1.0, 1.0]),
+    "reshape": (lambda x: 2.0 * tf.reduce_sum(tf.reshape(_picked(x), [-1])), _AT, [2.0, 2.0]),
+    "stack": (lambda x: tf.reduce_sum(tf.stack([_picked(x), _picked(x)])), _AT, [2.0, 2.0]),
+    "unique": (lambda x: tf.reduce_sum(tf.gather(*tf.unique(x))), np.array([1.0, 1.0, 2.0]), np.ones(3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_the_derivative_is_the_limit_of_all_sides_where_a_mask_picks_more(name: str) -> None:
+    f, at, slope = SMOOTH[name]
+    found = check(f, at)
+    assert found.verdict == "convention" and not found.ok
+    assert float(found.findings[0].exact or "nan") == np.asarray(slope)[found.findings[0].element[1]]
+    assert judge(f, (at,), np.asarray(slope)).ok
+    x = tf.constant(at)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert not judge(f, (at,), tf.convert_to_tensor(tape.gradient(y, x)).numpy()).ok
+    assert not judge(f, (at,), np.asarray(slope) + 0.25).ok
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_the_flag_finds_the_limit_where_a_mask_picks_more(name: str) -> None:
+    f, at, _ = SMOOTH[name]
+    x = tf.constant(at)
+    with pytest.raises(tf.VerificationError, match="convention"):
+        with tf.GradientTape(verify="strict") as tape:
+            tape.watch(x)
+            y = f(x)
+        tape.gradient(y, x)
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "inside", "outside"),
+    [
+        (lambda x: tf.reduce_sum(tf.boolean_mask(x, x > 0.0)), [0.0, 1.0, -1.0],
+         [[0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.5, 1.0, 0.0]], [[2.0, 1.0, 0.0], [0.0, 1.0, 1.0]]),
+        (lambda x: tf.reduce_sum(tf.boolean_mask(x, x >= 0.0)), [0.0, 1.0],
+         [[0.0, 1.0], [1.0, 1.0]], [[-0.5, 1.0], [1.0, 0.0]]),
+        (lambda x: tf.reduce_sum(tf.exp(x[x > 0.0]) - 1.0), [0.0, 0.0],
+         [[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]], [[1.5, 0.0]]),
+    ],
+)  # fmt: skip
+def test_claims_at_a_kink_of_a_mask_lie_between_the_sides(f: Any, at: Any, inside: Any, outside: Any) -> None:
+    at = np.array(at)
+    assert check(f, at).ok
+    assert all(judge(f, (at,), np.array(c)).ok for c in inside)
+    assert not any(judge(f, (at,), np.array(c)).ok for c in outside)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.reduce_sum(tf.boolean_mask(x + 1.0, x > 0.0)),
+        lambda x: tf.reduce_mean(x[x != 0.0]),
+        lambda x: tf.reduce_prod(x[x != 0.0]),
+        lambda x: x[x != 0.0],
+    ],
+)
+def test_where_a_mask_makes_the_function_jump_the_outcome_taken_is_a_convention(f: Any) -> None:
+    found = check(f, _AT)
+    assert found.ok and found.verdict == "convention"
+
+
+def test_a_second_derivative_is_that_of_all_sides_where_a_mask_picks_more() -> None:
+    found = check(lambda x: tf.reduce_sum(x[x != 0.0] ** 2), _AT, order=2)
+    assert found.verdict == "convention" and not found.ok
+    assert found.findings[0].order == 2 and float(found.findings[0].exact or "nan") == 2.0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda x: tf.reduce_sum(tf.tile(x[x != 0.0], [2])), lambda x: tf.reduce_sum(tf.expand_dims(x[x != 0.0], 0))],
+)
+def test_sizes_that_are_constants_in_the_record_leave_the_other_sides_undecided(f: Any) -> None:
+    found = check(f, _AT)
+    assert found.verdict == "undecided" and "other outcome of a decision" in found.findings[0].reason
+    claimed = judge(f, (_AT,), np.array([2.0, 2.0]))
+    assert claimed.verdict == "undecided" and all(v.verdict != "rule" for v in claimed.findings)
+
+
+@pytest.mark.parametrize(
+    ("f", "slope"),
+    [
+        (lambda x: tf.reduce_sum(x[x != 0.0][:1]), [1.0, 0.0, 0.0]),
+        (lambda x: tf.reduce_sum(tf.slice(x[x >= 0.0], [0], [-1])[-2:]), [0.0, 1.0, 1.0]),
+        (lambda x: tf.reduce_sum(tf.math.top_k(x[x != 0.0], 2)[0]), [1.0, 0.0, 1.0]),
+        (lambda x: tf.reduce_sum(tf.concat([x[x > 0.0], x[x <= 0.0]], 0)), [1.0, 1.0, 1.0]),
+    ],
+)
+def test_a_mask_at_a_tie_that_changes_nothing_says_nothing(f: Any, slope: Any) -> None:
+    at = np.array([2.0, 0.0, 3.0]) if slope[1] == 0.0 else np.array([0.0, 1.0, 3.0])
+    assert check(f, at).verdict == "correct"
+    assert judge(f, (at,), np.array(slope)).ok
+
+
+@pytest.mark.parametrize(
+    "key",
+    [slice(None), slice(1, None), slice(-2, None), slice(None, -2), slice(None, None, -1), slice(-10, 3),
+     slice(-10, 3, -1), slice(3, -10, -1), slice(10, 0, -2), slice(2, 2), -1, 3, slice(4, 1), slice(-10, None, -1)],
+)  # fmt: skip
+def test_slices_with_open_and_negative_ends_are_those_of_numpy(key: Any) -> None:
+    value = np.arange(5.0)
+    x, slope = tf.constant(value), np.zeros(5)
+    slope[key] = 2.0 * value[key]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(x[key] ** 2)
+    assert np.array_equal(x[key].numpy(), value[key]) and np.array_equal(tape.gradient(y, x).numpy(), slope)
