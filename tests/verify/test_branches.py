@@ -389,3 +389,62 @@ def test_a_second_derivative_at_a_jump_is_that_of_the_branch_taken() -> None:
         return x * x + 1.0 if x > 0.0 else 3.0 * x * x
 
     assert [judge(jumps, 0.0, c, order=2).ok for c in (6.0, 4.0, 2.0)] == [True, False, False]
+
+
+# Each function takes a branch at 0 that no point beside 0 takes, and has the derivative 1 there.
+ISOLATED: dict[str, Callable[[Any], Any]] = {
+    "if": lambda x: 0.0 * x if x == 0.0 else x,
+    "unequal": lambda x: x if x != 0.0 else 0.0 * x,
+    "cond": lambda x: tf.cond(tf.equal(x, 0.0), lambda: 0.0 * x, lambda: x),
+    "case": lambda x: tf.case([(tf.equal(x, 0.0), lambda: 0.0 * x)], default=lambda: x),
+    "while_loop": lambda x: tf.while_loop(
+        lambda i, y: tf.logical_and(i < 1, tf.equal(x, 0.0)), lambda i, y: (i + 1, 0.0 * y), (0, x)
+    )[1],
+    "constant": lambda x: tf.zeros_like(x) if x == 0.0 else x,
+    "series": lambda x: 0.0 * x if x == 0.0 else tf.sin(x) ** 2 / x,
+}
+
+
+@pytest.mark.parametrize("name", ISOLATED)
+def test_a_branch_that_only_the_point_takes_is_judged_by_the_branches_beside_it(name: str) -> None:
+    f, at = ISOLATED[name], np.array(0.0)
+    found = check(f, at)
+    first = found.findings[0]
+    assert found.verdict == "convention" and not found.ok
+    assert first.op in ("equal", "not_equal") and first.got == 0.0 and float(first.exact or "nan") == 1.0
+    assert first.line is not None and all(v.verdict != "unconnected" for v in found.findings)
+    assert judge(f, (at,), np.array(1.0)).ok
+    assert not any(judge(f, (at,), np.array(c)).ok for c in (0.0, 0.5, 2.0))
+    with pytest.raises(ArithmeticError, match="branches that it takes beside this point agree"):
+        exact(f, at)
+
+
+@pytest.mark.parametrize(
+    ("f", "order"),
+    [
+        (lambda x: 0.0 * x if x == 0.0 else x * x, 1),
+        (lambda x: 0.5 * x if x == 0.0 else tf.abs(x), 1),
+        (lambda x: tf.ones_like(x) if x == 0.0 else tf.sin(x) / x, 1),
+        (lambda x: 0.0 * x + 1.0 if x == 0.0 else x, 1),
+        (lambda x: 3.0 * x if x - x == 0.0 else x, 2),
+        (lambda x: x**3 if x == 0.0 else 5.0 * x**3, 2),
+    ],
+)
+def test_a_branch_that_only_the_point_takes_passes_with_a_derivative_of_the_sides(f: Any, order: int) -> None:
+    found = check(f, np.array(0.0), order=order)
+    assert found.ok and found.verdict == "convention"
+
+
+def test_the_second_derivative_of_a_branch_that_only_the_point_takes_is_judged_too() -> None:
+    found = check(lambda x: 0.0 * x if x == 0.0 else x * x, np.array(0.0), order=2)
+    assert not found.ok and found.findings[0].order == 2 and float(found.findings[0].exact or "nan") == 2.0
+
+
+def test_a_branch_that_only_the_point_takes_is_refused_outside_of_the_sides_of_a_kink() -> None:
+    found = check(lambda x: 5.0 * x if x == 0.0 else tf.abs(x), np.array(0.0))
+    assert not found.ok and "lie in [-1, 1]" in found.findings[0].reason
+
+
+def test_a_value_that_leaves_the_tape_is_found_beside_a_branch_that_only_the_point_takes() -> None:
+    found = check(lambda x: 3.0 * x if x == 0.0 else x + tf.Variable(2.0 * x), np.array(0.0))
+    assert not found.ok and "unconnected" in {v.verdict for v in found.findings}

@@ -15,7 +15,7 @@ from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["branches_met"]
+__all__ = ["branches_met", "isolated_branches"]
 
 _BITS = (200, 800)
 # Numbers that were computed in two ways overlap at any precision.
@@ -38,6 +38,20 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
         `convention` for a branch on a comparison of equal numbers, `conditioning` for a branch that rounding decided
         against the exact values; each once per line of the user's code.
     """
+    return [found for found, _ in _met(session, sources, order)]
+
+
+def isolated_branches(session: Any, sources: list[Any], order: int = 1) -> list[Finding]:
+    """The branches among `branches_met` that only the point itself takes, such as that of ``x == 0`` at 0.
+
+    Beside the point the comparison has another outcome on both sides, so that the derivative of such a branch is no
+    limit of derivatives.
+    """
+    return [found for found, isolated in _met(session, sources, order) if isolated]
+
+
+def _met(session: Any, sources: list[Any], order: int) -> list[tuple[Finding, bool]]:
+    """The findings of `branches_met`, each with whether only the point itself takes the branch."""
     taken = branches_taken(session)
     if not taken:
         return []
@@ -58,12 +72,25 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
                 break
         else:
             return []
-    told: dict[Any, Finding] = {}
+    told: dict[Any, tuple[Finding, bool]] = {}
     for line, n, (verdict, reason) in found:
-        told.setdefault(
-            (line, verdict), Finding(verdict, order=order, op=n.name, line=line, inside=None, reason=reason)
-        )
+        isolated = verdict == "convention" and _is_isolated(n, env)
+        if (line, verdict) not in told or (isolated and not told[line, verdict][1]):
+            made = Finding(verdict, order=order, op=n.name, line=line, inside=None, reason=reason)
+            told[line, verdict] = made, isolated
     return list(told.values())
+
+
+def _is_isolated(node: Node, env: dict[int, Any]) -> bool:
+    """Whether a comparison has another outcome on both sides of a tie."""
+    a, b = [np.broadcast_to(objects(env[j]), node.shape).ravel().tolist() for j in node.inputs]
+    sides = [bool(node.prim.kernel(np.float64(more), np.float64(not more))) for more in (True, False)]
+    ties = [was for x, y, was in zip(a, b, np.ravel(node.output).tolist(), strict=True) if _is_tie(x - y, x)]
+    return any(was not in sides for was in ties)
+
+
+def _is_tie(gap: Any, x: Any) -> bool:
+    return bool(gap == 0) or bool(abs(gap) < _AGREE * (1 + abs(x)))
 
 
 def _is_comparison(node: Node) -> bool:

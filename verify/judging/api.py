@@ -29,7 +29,7 @@ from gtape.symbolic.balls import (
 from gtape.symbolic.implicit import values_alone
 from gtape.symbolic.program import Program
 from gtape.verify.causes.advice import explain
-from gtape.verify.causes.branches import branches_met
+from gtape.verify.causes.branches import branches_met, isolated_branches
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.flips import crossing
@@ -38,6 +38,7 @@ from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, outside
 from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, has_values, with_limits
 from gtape.verify.causes.stops import pass_stops
 from gtape.verify.judging.block import examined
+from gtape.verify.judging.branches_beside import BranchesBeside
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.forward import check_forward_rules
@@ -51,7 +52,7 @@ from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.oracles.oracle import Oracle, factorises
 from gtape.verify.verdicts.nearest import nearest
-from gtape.verify.verdicts.verdict import Finding, Report
+from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["ExactNumber", "check", "exact"]
 
@@ -217,10 +218,38 @@ def _checked(recording: Recording) -> Report:
         report.extend(Report(findings=named_by_rules(recording, rest)))
     if report.ok:  # otherwise the same op may be named twice
         report.findings += _forwards(recording.program())
-    report.findings += branches_met(recording.tape._session, recording.inputs, order)
-    add_values_left(report, recording, order)
+    branches = branches_met(recording.tape._session, recording.inputs, order)
+    beside = _isolated(recording) if branches else None
+    if beside is not None and report.ok:
+        report.extend(Report(findings=_apart_from_branches(recording, beside)))
+    report.findings += branches
+    add_values_left(report, recording, order, beside)
     report.sort()
     return report
+
+
+def _isolated(recording: Recording) -> BranchesBeside | None:
+    """The branches beside a point that alone takes its branch; None at other points."""
+    session = recording.tape._session
+    isolated = isolated_branches(session, recording.inputs, recording.order)
+    return BranchesBeside(recording, isolated, isolated) if isolated else None
+
+
+def _apart_from_branches(recording: Recording, beside: BranchesBeside) -> list[Finding]:
+    """The findings about numbers of a branch that only the point itself takes, if the branches around it give others.
+
+    Only those of the lowest order, because a derivative that is wrong has no derivative to compare.
+    """
+    for k in range(1, recording.order + 1):
+        found: list[Finding] = []
+        own = [place for place, *_ in recording.programs(k)]
+        for place in dict.fromkeys([*own, *beside.places(k)]):
+            told = Report(findings=merged(beside.wrong(place, k) or []))
+            recording.place(told, place, k)
+            found += told.findings
+        if found:
+            return found
+    return []
 
 
 def _examined(rows: Rows, given: Iterable[Any]) -> Iterator[tuple[Any, Report]]:
@@ -269,7 +298,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
         one-sided derivatives of the whole function decide if all agree, as those of ``abs(x)**2`` do; to about 300
         digits, because they are limits. If they differ, there is no derivative, and the convention of the op decides.
         At infinite inputs the derivative is its limit. Where rounding decided a comparison or a step function of the
-        run, the exact values decide; branches of Python and of `gtape.cond` are those of the run.
+        run, the exact values decide; branches of Python and of `gtape.cond` are those of the run. A branch that only
+        the point itself takes, such as that of ``x == 0``, does not decide if the branches beside the point disagree.
 
     Raises
     ------
@@ -287,7 +317,9 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     digits = checked_digits(digits)
     recording = Recording(f, args, checked_order(order))
     refuse_complex_jacobian(recording, order)
-    for left in values_left(recording, order) or other_numbers(recording, order):
+    branches = _isolated(recording)
+    apart = [] if branches is None else _apart_from_branches(recording, branches)
+    for left in apart or values_left(recording, order, branches) or other_numbers(recording, order):
         place = "" if left.line is None else f" ({place_text(left.line)})"
         raise ArithmeticError(f"the exact derivative is not decided: {left.reason}{place}")
     for finding in recording.undecided(last=True) or recording.bodiless():

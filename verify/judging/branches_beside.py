@@ -1,8 +1,9 @@
-"""Claims at a tie at which Python took a branch, judged by the derivatives of all branches.
+"""Numbers at a tie at which Python took a branch, judged by the derivatives of all branches.
 
 The function runs at points beside the tie, and the programs of each run give the exact derivative of its branch at the
 tie. A claim is right if it lies between these derivatives, and if it agrees with them along each direction of several
-elements in which they agree.
+elements in which they agree. The derivative of a branch that only the tie itself takes, such as that of ``x == 0`` at
+0, is none of them.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.symbolic.balls import objects, precision, to_float
+from gtape.symbolic.balls import digits, objects, precision, to_float
 from gtape.symbolic.program import Program
+from gtape.verify.causes.choices import decides_at_ties
+from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.intervals import Interval
 from gtape.verify.causes.joint import ALIKE, across
 from gtape.verify.causes.whole_function import along_directions
 from gtape.verify.judging.recording import Recording
@@ -28,6 +32,9 @@ __all__ = ["BranchesBeside", "differs"]
 
 _PAIRS = 16  # of points beside the tie
 _BITS = 400
+_BITS_NEAR = 3200  # at points beside the tie, some of which are tiny, so that much cancels
+_WIDTH = arb(2) ** -60  # of an enclosure beside the tie
+_SIDES = 2  # recordings beside the tie that are kept
 _MOST_PROBES = 200  # further pairs of points for claims that differ along a direction
 _MOST_WORK = 40_000  # numbers that these pairs evaluate
 
@@ -46,14 +53,17 @@ class BranchesBeside:
         Of the function at the tie.
     met : list of Finding
         The branches at a tie.
+    isolated : list of Finding
+        Those that only the tie itself takes.
     """
 
-    def __init__(self, recording: Recording, met: list[Finding]) -> None:
-        self.recording, self.met = recording, met
+    def __init__(self, recording: Recording, met: list[Finding], isolated: list[Finding]) -> None:
+        self.recording, self.met, self.isolated = recording, met, isolated
         self._points = [np.asarray(t._value) for t in recording.inputs]
         self._rng = np.random.default_rng(47)
         self._here = _Branch(recording, self._points)
         self._found: list[_Branch] | None = None
+        self._beside_it: list[Recording] = []
 
     def judged(self, place: Place, row: list[Any], own: list[Any]) -> tuple[list[Any], list[Finding]]:
         """A claimed row with the tape's numbers in place of claims that lie between the derivatives of the branches,
@@ -66,6 +76,8 @@ class BranchesBeside:
         row, own : list of arrays or None
             The claims and the tape's numbers.
         """
+        if self.isolated:
+            return self._judged_beside(place, row, own)
         if not any(map(differs, row, own)):
             return row, []
         sides = [s for branch in self._branches() if (s := branch.row(place)) is not None]
@@ -86,6 +98,85 @@ class BranchesBeside:
             made[k] = np.where(inside, usual, claim) if inside.any() else claim
             joint[k] = np.where(inside, claim, usual)
         return made, self._along(place, joint, sides)
+
+    def _judged_beside(self, place: Place, row: list[Any], own: list[Any]) -> tuple[list[Any], list[Finding]]:
+        """As `judged`, if only the tie itself takes the branch at the tie."""
+        wrong = self.wrong(place, self.recording.order, row)
+        if wrong is None:
+            return row, []
+        made = [
+            mine if claim is not None and np.shape(claim) == x.shape else claim
+            for claim, mine, x in zip(row, own, self._points, strict=True)
+        ]
+        return made, wrong
+
+    def places(self, order: int) -> list[Place]:
+        """The places of the rows of a derivative that some branch beside the tie has."""
+        found = [place for branch in self._branches() if branch is not self._here for place in branch.places(order)]
+        return list(dict.fromkeys(found))
+
+    def wrong(self, place: Place, order: int, row: list[Any] | None = None) -> list[Finding] | None:
+        """The findings about numbers that lie outside of the derivatives of all branches beside the tie.
+
+        Parameters
+        ----------
+        place : tuple
+            Of the row, as from `Recording.programs`.
+        order : int
+        row : list of arrays or None, optional
+            The claims; by default the exact derivative of the branch that the tie takes.
+
+        Returns
+        -------
+        list of Finding or None
+            None if no branch beside the tie has a derivative, as where the function jumps.
+        """
+        beside = [branch for branch in self._branches() if branch is not self._here]
+        if not beside or any(np.iscomplexobj(x) for x in self._points):
+            return None
+        # At a kink of its own, the derivative of a branch at the tie is a convention, whereas those nearby are limits.
+        near = any(branch.meets_kinks(place, order) for branch in beside)
+        sides = [s for branch in beside if (s := branch.row(place, order, moved=not near)) is not None]
+        if not sides:
+            return None
+        numbers = self._here.row(place, order) if row is None else row
+        found = []
+        for k, x in enumerate(self._points):
+            several = [np.broadcast_to(0.0 if s[k] is None else s[k], x.shape) for s in sides]
+            number = np.zeros(x.shape) if numbers is None or numbers[k] is None else widest(np.asarray(numbers[k]))
+            if number.shape != x.shape:
+                continue
+            low, high = np.min(several, axis=0), np.max(several, axis=0)
+            size = np.maximum(np.abs(low), np.abs(high))
+            room = ROUNDINGS * spacing(size, low.dtype if row is None else x.dtype)
+            if near:
+                room = np.maximum(room, math.sqrt(float(np.finfo(x.dtype).eps)) * np.maximum(size, 1.0))
+            outside = ~((number >= low - room) & (number <= high + room))
+            for index in map(tuple, np.argwhere(outside).tolist()):
+                ends = Interval(arb(float(low[index])), arb(float(high[index])), bool((high - low <= room)[index]))
+                found.append(self._outside((k, index), order, float(number[index]), ends, claimed=row is not None))
+        return found
+
+    def _outside(self, element: Any, order: int, got: float, ends: Interval, *, claimed: bool) -> Finding:
+        """The finding about one number that is the derivative of no branch beside the tie."""
+        who = self.isolated[0]
+        gives = "the claim is" if claimed else f"the branch on {who.op} of equal numbers gives"
+        if ends.agree:
+            reason = "the function as a whole has a derivative here: all branches that it takes beside this point "
+            reason += f"agree, but {gives} another number"
+        else:
+            reason = f"the derivatives of the branches that the function takes beside this point lie in {ends}, but "
+            reason += f"{gives} a number outside"
+        return Finding(
+            "convention", order=order, op=who.op, line=who.line, element=element, got=got,
+            exact=digits(ends.low) if ends.low == ends.high else None, inside=False, reason=reason,
+            cause="derivative" if ends.agree else "interval",
+        )  # fmt: skip
+
+    def recordings(self) -> list[Recording]:
+        """Recordings of the function before and behind the tie, where it takes other branches."""
+        self._branches()
+        return self._beside_it
 
     def _along(self, place: Place, claims: list[Any], sides: list[list[Any]]) -> list[Finding]:
         """The finding for claims that differ along a direction in which all branches agree; none without one."""
@@ -144,8 +235,21 @@ class BranchesBeside:
                 branch = _Branch(beside, points)
             except Exception:  # not defined on this side
                 continue
-            if branch.values is not None and _is_same(branch.values, self._here.values or []):
+            if len(self._beside_it) < _SIDES:
+                self._beside_it.append(beside)
+            if branch.values is not None and self._reaches(branch):
                 yield branch
+
+    def _reaches(self, branch: _Branch) -> bool:
+        """Whether the function on a branch has the value of the tie there, or comes to it where it is not defined."""
+        here, there = self._here.values or [], branch.values or []
+        if _are_finite(there) or not self.isolated:
+            return _is_same(there, here)
+        for v, t, x in zip(here, branch.outputs(), self._points[:1] * len(here), strict=True):
+            gap, size = np.abs(to_float(objects(v)) - widest(t)), np.maximum(np.abs(widest(t)), 1.0)
+            if not (gap <= math.sqrt(float(np.finfo(x.dtype).eps)) * size).all():
+                return False
+        return True
 
 
 class _Branch:
@@ -166,36 +270,86 @@ class _Branch:
 
     def __init__(self, recording: Recording, points: list[Any]) -> None:
         self._recording, self._points = recording, points
-        self._programs: dict[Place, tuple[Program, list[Any]]] | None = None
-        self._rows: dict[Place, list[Any] | None] = {}
+        self._programs: dict[int, dict[Place, tuple[Program, list[Any]]]] = {}
+        self._rows: dict[tuple[Place, int, bool], list[Any] | None] = {}
         self.values = self._outputs()
 
     def _outputs(self) -> list[Any] | None:
-        program = _moved_to(self._recording.program(), self._points)
-        with precision(_BITS), contextlib.suppress(ArithmeticError):
+        whole = self._recording.program()
+        with self._at(whole, moved=True) as program, precision(_BITS), contextlib.suppress(ArithmeticError):
             oracle = Oracle(program, [])
             oracle.evaluate()
             return [oracle.env[i] for i in program.outputs]
         return None
 
-    def row(self, place: Place) -> list[Any] | None:
-        """A row of the derivative by each argument, as floats, or None for zeros; None where it is not defined."""
-        if place not in self._rows:
-            self._rows[place] = self._row(place)
-        return self._rows[place]
+    def outputs(self) -> list[Any]:
+        """The function's values at the recorded point."""
+        return [t._value for t in self._recording.outputs]
 
-    def _row(self, place: Place) -> list[Any] | None:
-        if self._programs is None:
-            made = self._recording.programs()
-            self._programs = {at: (_moved_to(p, self._points), seeds) for at, p, seeds, _ in made}
-        if place not in self._programs:  # a row without a record is 0, unless a custom gradient computes through NumPy
+    def row(self, place: Place, order: int | None = None, *, moved: bool = True) -> list[Any] | None:
+        """A row of the derivative by each argument, as floats, or None for zeros; None where it is not defined.
+
+        Parameters
+        ----------
+        order : int, optional
+            By default that of the recording.
+        moved : bool
+            Whether at the tie, instead of at the recorded point.
+        """
+        key = place, order or self._recording.order, moved
+        if key not in self._rows:
+            self._rows[key] = self._row(*key)
+        return self._rows[key]
+
+    def places(self, order: int) -> list[Place]:
+        """The places of the rows that have a record."""
+        return list(self._of(order))
+
+    def meets_kinks(self, place: Place, order: int) -> bool:
+        """Whether the branch has no derivative at the tie, or an op of it is at a kink or a tie of its own there."""
+        found = self._of(order).get(place)
+        if found is None:
+            return False
+        with self._at(found[0], moved=True) as program, precision(_BITS), contextlib.suppress(ArithmeticError):
+            oracle = Oracle(program, found[1])
+            oracle.evaluate()
+            return (
+                not _are_finite([e for e in oracle.replay() if e is not None])
+                or bool(kinks_met(program, oracle, order))
+                or decides_at_ties(program, oracle)
+            )
+        return True
+
+    def _of(self, order: int) -> dict[Place, tuple[Program, list[Any]]]:
+        """The program and the cotangents of each row of one order."""
+        if order not in self._programs:
+            made = self._recording.programs(order)
+            self._programs[order] = {at: (program, seeds) for at, program, seeds, _ in made}
+        return self._programs[order]
+
+    @contextlib.contextmanager
+    def _at(self, program: Program, *, moved: bool) -> Iterator[Program]:
+        """A program, meanwhile at the tie if `moved`."""
+        before = {i: program.nodes[i].output for nodes in program.sources for i in nodes}
+        try:
+            yield _moved_to(program, self._points) if moved else program
+        finally:
+            for i, output in before.items():
+                program.nodes[i].output = output
+
+    def _row(self, place: Place, order: int, moved: bool) -> list[Any] | None:
+        programs = self._of(order)
+        if place not in programs:  # a row without a record is 0, unless a custom gradient computes through NumPy
             customs = any(n.kind == "custom" for n in self._recording.program().nodes)
             return None if customs else [None] * len(self._points)
-        program, seeds = self._programs[place]
-        with precision(_BITS), contextlib.suppress(ArithmeticError):
+        program, seeds = programs[place]
+        bits = _BITS if moved else _BITS_NEAR
+        with self._at(program, moved=moved), precision(bits), contextlib.suppress(ArithmeticError):
             oracle = Oracle(program, seeds)
             oracle.evaluate()
-            return [None if e is None else to_float(objects(e)) for e in oracle.replay()]
+            made = oracle.replay()
+            if moved or _are_sharp([e for e in made if e is not None]):
+                return [None if e is None else to_float(objects(e)) for e in made]
         return None
 
 
@@ -223,6 +377,17 @@ def _slightly(dtype: Any) -> float:
 def _tiny(dtype: Any) -> float:
     """A number that is small beside all but the smallest numbers of a dtype, and whose square is a normal number."""
     return math.pow(float(np.finfo(dtype).tiny), 0.375)
+
+
+def _are_finite(arrays: list[Any]) -> bool:
+    """Whether all enclosures in some arrays are finite."""
+    return all(e.is_finite() for a in arrays for e in objects(a).ravel().tolist())
+
+
+def _are_sharp(arrays: list[Any]) -> bool:
+    """Whether all enclosures in some arrays are finite and narrow."""
+    enclosures = [arb(e) for a in arrays for e in objects(a).ravel().tolist()]
+    return all(e.is_finite() and e.rad() <= _WIDTH * (1 + abs(e.mid())) for e in enclosures)
 
 
 def _is_same(values: list[Any], others: list[Any]) -> bool:

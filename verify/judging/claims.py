@@ -16,7 +16,7 @@ from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds
 from gtape.verify.bounds.real_moves import RealMoves
-from gtape.verify.causes.branches import branches_met
+from gtape.verify.causes.branches import branches_met, isolated_branches
 from gtape.verify.judging.branches_beside import BranchesBeside, differs
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
@@ -74,7 +74,8 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     rows, by_bodies = Rows(Claim, plain=False), Rows(_ClaimByBodies, plain=False)
     n = len(shapes)
     branches = branches_met(recording.tape._session, recording.inputs, order)
-    beside = BranchesBeside(recording, branches) if branches else None
+    isolated = isolated_branches(recording.tape._session, recording.inputs, order) if branches else []
+    beside = BranchesBeside(recording, branches, isolated) if branches else None
     for place, program, seeds, own in recording.programs():
         if order == 1:
             row = [None if b is None else np.asarray(b) for b in blocks]
@@ -103,7 +104,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
         if not x.ok and x.verdict in ("rule", "unstable") and x.witness is None:
             x.without_witness = "the number comes from elsewhere, and gtape's own derivative shows no fault"
     report.findings += branches
-    add_values_left(report, recording, order)
+    add_values_left(report, recording, order, beside)
     report.sort()
     return report
 

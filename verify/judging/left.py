@@ -37,6 +37,7 @@ from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import convert_to_tensor, is_tensor, wrap
 from gtape.verify.judging.again import Again
+from gtape.verify.judging.branches_beside import BranchesBeside
 from gtape.verify.judging.connected import bodiless, followed, order_of
 from gtape.verify.judging.idle import changes, differ, moves_with_params
 from gtape.verify.judging.moved import Comparison, Outcome
@@ -44,7 +45,7 @@ from gtape.verify.judging.reads import Reads, reached
 from gtape.verify.judging.recording import Recording, TracingTape
 from gtape.verify.judging.returns import Returns, followed_through
 from gtape.verify.oracles.enclosures import is_floating
-from gtape.verify.verdicts.verdict import Finding, Report
+from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["Left", "add_values_left", "any_seeds", "other_numbers", "values_left"]
 
@@ -65,13 +66,15 @@ _UNSHOWN = {
 _ADVICE = "keep the computation in gtape's ops, or give its derivative by gtape.custom_gradient"
 
 
-def values_left(recording: Recording, order: int) -> list[Finding]:
+def values_left(recording: Recording, order: int, branches: BranchesBeside | None = None) -> list[Finding]:
     """The finding about a value that left the tape and came back; empty if no value did.
 
     Parameters
     ----------
     recording : Recording
     order : int
+    branches : BranchesBeside, optional
+        As for `add_values_left`.
 
     Returns
     -------
@@ -81,14 +84,21 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         deterministic.
     """
     parted = _body_left(recording.tape._session, recording.inputs, recording.outputs, order)
-    return _came_back(recording, order) if parted is None else [parted]
+    return _came_back_beside(recording, order, branches) if parted is None else [parted]
 
 
-def add_values_left(report: Report, recording: Recording, order: int) -> None:
-    """Add the findings of `values_left` to a report."""
+def add_values_left(report: Report, recording: Recording, order: int, branches: BranchesBeside | None = None) -> None:
+    """Add the findings of `values_left` to a report.
+
+    Parameters
+    ----------
+    branches : BranchesBeside, optional
+        The branches at a tie. If only the tie itself takes its branch, the function differs from its program at all
+        moved points, so that the branches beside the tie tell whether values left.
+    """
     parted = _body_left(recording.tape._session, recording.inputs, recording.outputs, order)
     if parted is None:
-        report.findings += _came_back(recording, order)
+        report.extend(Report(findings=_came_back_beside(recording, order, branches)))
     else:
         _add_parted(report, parted)
 
@@ -99,6 +109,12 @@ def _add_parted(report: Report, parted: Finding) -> None:
     The gradient was compared with that of another function, so findings about its rule are dropped.
     """
     report.findings = [*[f for f in report.findings if f.verdict != "rule" or f.op != parted.op], parted]
+
+
+def _came_back_beside(recording: Recording, order: int, branches: BranchesBeside | None) -> list[Finding]:
+    """As `_came_back`, by recordings beside a tie whose branch only the tie takes."""
+    beside = branches.recordings() if branches is not None and branches.isolated else []
+    return merged([f for one in beside or [recording] for f in _came_back(one, order)])
 
 
 def _came_back(recording: Recording, order: int) -> list[Finding]:
