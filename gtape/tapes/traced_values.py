@@ -411,7 +411,7 @@ class Traced(Tensor):
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return self._leaves(f"the format {spec!r}") if spec else repr(self)  # type: ignore[no-any-return]
+        return self._leaves(f"the format {spec!r}") if spec else repr(self)
 
     def __reduce__(self) -> Any:
         return self._leaves("pickle")
