@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,17 @@ from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import widest
 
 __all__ = [
-    "MANY_RUNS", "RUNS", "SPREADS", "coarsest", "global_bounds", "noisy_gradient", "noisy_values", "reached_from",
-    "rounded_by", "spreads",
+    "MANY_RUNS",
+    "RUNS",
+    "SPREADS",
+    "coarsest",
+    "global_bounds",
+    "noisy_gradient",
+    "noisy_values",
+    "reached_from",
+    "read_by",
+    "rounded_by",
+    "spreads",
 ]  # fmt: skip
 
 SPREADS = 16.0
@@ -124,6 +134,20 @@ def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
     """The gradient in a noisy world; a custom gradient is replaced by the derivative of its body."""
     arithmetic = _Noisy(world, noisy_values(program, world))
     return [None if g is None else widest(g) for g in gradient(program, seeds, arithmetic)]
+
+
+def read_by(shape: tuple[int, ...], mask: Any) -> Any:
+    """The mask of those elements of an input that some elements of an elementwise op read.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the input, which may be broadcast.
+    mask : bool array
+        The elements of the op.
+    """
+    places = np.arange(math.prod(shape)).reshape(shape)
+    return np.isin(places, np.broadcast_to(places, np.shape(mask))[mask])
 
 
 def rounded_by(world: NoiseWorld, node: Node, made: list[Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import Undecided, meets, objects, only_integer, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.noise import read_by
 from gtape.verify.causes.beside import scale_of
 from gtape.verify.causes.still import still, with_slopes
 from gtape.verify.causes.ties import ties_met
@@ -22,7 +23,7 @@ from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["exact_partials", "flipped_branches", "kinks_met"]
+__all__ = ["exact_partials", "flipped_branches", "inputs_at_kinks", "kinks_met"]
 
 _STEP = arb(2) ** -160
 _TURNS = (1, -1, acb(0, 1), acb(0, -1))  # directions of a complex argument
@@ -266,6 +267,23 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
         As for `still`.
     """
     xs = [objects(values[j]) for j in node.inputs]
+    masks = _masks_at_kinks(node, xs)
+    if not any(mask.any() for mask in masks):
+        return []
+    found: dict[Any, list[Any]] = {}
+    moving = ~np.logical_and.reduce(np.broadcast_arrays(*[still(program, values, known, j) for j in node.inputs]))
+    for mask in masks:
+        mask = mask & moving
+        for index in zip(*np.nonzero(mask), strict=True) if node.shape else [()] if mask else []:
+            at = [objects(np.broadcast_to(x, node.shape)[index]).reshape(1) for x in xs]
+            found.setdefault(tuple([to_float(x)[0].item() for x in at]), at)
+            if len(found) >= _SUSPECTS:
+                return list(found.values())
+    return list(found.values())
+
+
+def _masks_at_kinks(node: Node, xs: list[Any]) -> list[Any]:
+    """The masks of the elements of an elementwise op at which its declared kinks may lie, one for each kink."""
     numbers = {k for k in node.prim.kinks if isinstance(k, (int, float))}
     words = " ".join(k for k in node.prim.kinks if isinstance(k, str))
     numbers |= {float(n) for n in re.findall(r"-?\d+", words)}
@@ -277,19 +295,33 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
         masks.append(
             np.frompyfunc(_divides, 2, 1)(xs[1], xs[0]) if len(xs) > 1 else np.frompyfunc(_is_whole, 1, 1)(xs[0])
         )
-    found: dict[Any, list[Any]] = {}
-    masks = [np.broadcast_to(np.asarray(mask, dtype=bool), node.shape) for mask in masks]
-    if not any(mask.any() for mask in masks):
-        return []
-    moving = ~np.logical_and.reduce(np.broadcast_arrays(*[still(program, values, known, j) for j in node.inputs]))
-    for mask in masks:
-        mask = mask & moving
-        for index in zip(*np.nonzero(mask), strict=True) if node.shape else [()] if mask else []:
-            at = [objects(np.broadcast_to(x, node.shape)[index]).reshape(1) for x in xs]
-            found.setdefault(tuple([to_float(x)[0].item() for x in at]), at)
-            if len(found) >= _SUSPECTS:
-                return list(found.values())
-    return list(found.values())
+    return [np.broadcast_to(np.asarray(mask, dtype=bool), node.shape) for mask in masks]
+
+
+def inputs_at_kinks(program: Program, values: dict[int, Any], met: list[Finding]) -> dict[int, Any]:
+    """The inputs of ops at kinks and ties, as node -> a mask of its elements.
+
+    Parameters
+    ----------
+    values : dict
+        Node -> its exact value.
+    met : list of Finding
+        The kinks of ops, as `kinks_met` finds them.
+    """
+    found: dict[int, Any] = {}
+    known = {(f.op, f.line) for f in met}
+    for node in program.nodes:
+        if node.kind != "op" or (node.name, node.line) not in known:
+            continue
+        if node.prim.kind != "elementwise":
+            found |= {j: np.ones(np.shape(values[j]), np.bool_) for j in node.inputs}
+            continue
+        xs = [objects(values[j]) for j in node.inputs]
+        masks = _masks_at_kinks(node, xs)
+        at_kink = np.logical_or.reduce(masks) if masks else np.zeros(node.shape, np.bool_)
+        for j, x in zip(node.inputs, xs, strict=True):
+            found[j] = found.get(j, False) | read_by(np.shape(x), at_kink)
+    return found
 
 
 def _is_whole(x: Any) -> bool:

@@ -58,10 +58,10 @@ def distance_from(x: Any, hull: tuple[arb, arb]) -> arb:
     return arb(0)
 
 
-def is_rounded(x: Any, interval: Interval, dtype: Any) -> bool:
-    """Whether a number is an end of its interval, up to the rounding of an elementwise derivative."""
+def is_rounded(x: Any, interval: Interval, dtype: Any, room: float = 0.0) -> bool:
+    """Whether a number is an end of its interval, up to the rounding of an elementwise derivative, or up to `room`."""
     ends = [float(e.mid()) for e in (interval.low, interval.high)]
-    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)
+    return any(abs(float(arb(x).mid()) - e) <= max(room, ROUNDINGS * spacing(e, dtype)) for e in ends)
 
 
 def shrinks(first: arb, second: arb) -> bool:

@@ -61,6 +61,7 @@ def across(
     budget: int,
     *,
     convex: bool = False,
+    rooms: Sequence[Any] | None = None,
 ) -> Across | None:
     """A direction along which the claims differ from all derivatives beside a point; None if none is found.
 
@@ -79,6 +80,8 @@ def across(
         Of calls of `probe`.
     convex : bool
         Whether to compare the claims with the convex hull of the derivatives, too.
+    rooms : sequence of float arrays or None, optional
+        The absolute errors that claims may have where these are larger than the relative one.
     """
     places = [(s, index) for s, c in enumerate(claims) if c is not None for index in np.ndindex(*np.shape(c))]
     if not 2 <= len(places) <= _MOST:
@@ -104,15 +107,19 @@ def across(
         return [flat(v) for v in probe(directed(way), part)] if budget >= 0 else []
 
     claim, vectors, rank = flat(claims), [flat(v) for v in known], -1
+    # Rounding may carry an element farther than its size tells if larger terms cancel in it.
+    least = np.zeros(len(places)) if rooms is None else flat(rooms) / room
     nowhere, axes = np.zeros(len(places)), np.eye(len(places))
-    if any((np.abs(claim - v) <= room * np.maximum(np.abs(claim), np.abs(v))).all() for v in vectors):
+    if any(
+        (np.abs(claim - v) <= room * np.maximum(least, np.maximum(np.abs(claim), np.abs(v)))).all() for v in vectors
+    ):
         return None
     apart = np.argsort(-np.abs(claim - vectors[0]))[:_AXES]
     for way in [nowhere] * _FIRST + list(axes[apart]):  # the points known so far may lie on few sides
         vectors += made(way, 2.0**-20 if way.any() else 1.0)
     while True:
         rows = np.array(vectors)
-        sizes = np.maximum(np.abs(rows).max(axis=0), np.abs(claim))
+        sizes = np.maximum(np.maximum(np.abs(rows).max(axis=0), np.abs(claim)), least)
         if not np.isfinite(sizes).all():
             return None
         kinked = np.ptp(rows, axis=0) > room * sizes

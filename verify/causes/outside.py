@@ -12,6 +12,7 @@ from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import Undecided, digits, finite_ball, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import finite
+from gtape.verify.bounds.noise import read_by
 from gtape.verify.causes.customs import is_right_exactly
 from gtape.verify.causes.ends import END, Ends, further_bits
 from gtape.verify.oracles.certificates import directions_of, has_finite_slope
@@ -96,9 +97,7 @@ def infinite_slopes(program: Program, exact: dict[int, Any]) -> dict[int, Any]:
         for slope in slopes:
             steep |= ~np.isfinite(slope)
         for j, v in zip(node.inputs, values, strict=True) if steep.any() else ():
-            # Several elements of an op may read one element of a broadcast input.
-            read = np.broadcast_to(np.arange(v.size).reshape(v.shape), node.shape)[steep]
-            mask = np.isin(np.arange(v.size), read).reshape(v.shape)
+            mask = read_by(v.shape, steep)
             found[j] = found.get(j, False) | (mask & ~_rounded(v, exact[j]) if j in exact else mask)
     return found
 

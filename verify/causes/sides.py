@@ -144,6 +144,7 @@ class Sides(Points):
         self.misshapen = False  # whether it is open because ops get arrays of other shapes beside the point
         # The dtypes of the numbers, if these are compared along directions of several elements, too.
         self.joint: Sequence[Any] | None = None
+        self.rooms: list[Any] | None = None  # how far roundings may carry these numbers
         self.convex = True  # whether these numbers are compared with the convex hull of derivatives
         self.across: Across | None = None  # such a direction, along which the numbers differ from all derivatives
         self.differ = False  # whether derivatives on several sides are different
@@ -151,18 +152,25 @@ class Sides(Points):
         self.swept = False  # whether sweeps give the derivative by all elements at once
 
     @contextlib.contextmanager
-    def jointly(self, numbers: list[Any] | None, *, convex: bool = True) -> Iterator[None]:
+    def jointly(
+        self, numbers: list[Any] | None, *, convex: bool = True, rooms: list[Any] | None = None
+    ) -> Iterator[None]:
         """Compare numbers of these dtypes along directions of several elements, too; None compares elements alone.
 
         Numbers by the conventions of ops may lie outside of the convex hull: relu(x) + relu(y) - relu(-x - y) has the
         slope 0 by each element at 0, and 1 or more along (1, 1) at all points beside it.
+
+        Parameters
+        ----------
+        rooms : list of arrays, optional
+            How far roundings may carry each number.
         """
         self.joint = None if numbers is None else [None if g is None else np.asarray(g).dtype for g in numbers]
-        self.convex = convex
+        self.convex, self.rooms = convex, rooms
         try:
             yield
         finally:
-            self.joint = None
+            self.joint = self.rooms = None
 
     def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
         """The interval of each element whose derivative at the point, in `numbers`, is not the limit of derivatives
@@ -656,7 +664,8 @@ class Sides(Points):
 
     def _is_rounded(self, numbers: list[Any], s: int, index: tuple[int, ...], interval: Interval) -> bool:
         """Whether a number that is compared along directions is an end of its interval, up to a rounding."""
-        return self.joint is not None and is_rounded(objects(numbers[s])[index], interval, self.joint[s])
+        room = 0.0 if self.rooms is None else float(self.rooms[s][index])
+        return self.joint is not None and is_rounded(objects(numbers[s])[index], interval, self.joint[s], room)
 
     def _across(
         self, numbers: list[Any], points: list[list[Any]], derivative: Callable[[Oracle], list[Any]]
@@ -686,7 +695,7 @@ class Sides(Points):
         with contextlib.suppress(ArithmeticError):
             known = [[None if e is None else to_float(objects(e)) for e in made] for made in points]
             budget = _MOST_SEARCHED // (2 * program.size)
-            return across(floats, known, probe, max(ALIKE, 64 * room), budget, convex=self.convex)
+            return across(floats, known, probe, max(ALIKE, 64 * room), budget, convex=self.convex, rooms=self.rooms)
         return None
 
     def _knows_all_pieces(self) -> bool:

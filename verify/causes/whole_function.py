@@ -17,7 +17,7 @@ from gtape.verify.causes.intervals import Interval, distance_from, is_rounded
 from gtape.verify.causes.joint import Across
 from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, in_parts, joined
 from gtape.verify.oracles.enclosures import BALLS
-from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
+from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing, widest
 from gtape.verify.verdicts.verdict import Finding, merged
 
 __all__ = ["along_directions", "as_a_whole", "floats_in_parts", "lie_between_sides"]
@@ -119,7 +119,7 @@ def _as_a_whole(
     who = next((f for f in known if f.op is not None), known[0])
     wrong: list[tuple[float, Finding]] = []
     if claimed:
-        exact, outside = _with_claims(sides, exact, got, outside)
+        exact, outside = _with_claims(sides, exact, got, outside, rounding)
         if sides.misshapen:
             return [*findings, _left_open(sides, known, order)], _as_claimed(exact, got), got
     elif rounding is not None and any(outside):
@@ -246,16 +246,46 @@ def _beyond_roundings(
             number = None if g is None or room is None else np.asarray(g)[index].item()
             if number is not None and np.isfinite(number):
                 far = float(distance_from(number, interval[:2]))
-                half = 2.0 ** (-digits_of(g.dtype) / 2) * abs(number)
-                if far <= min(half, float(np.broadcast_to(room, g.shape)[index])):
+                if far <= float(_with_half_the_digits(room, g)[index]):
                     continue
             kept[index] = interval
         left.append(kept)
     return left
 
 
+def _with_half_the_digits(room: Any, numbers: Any) -> Any:
+    """How far roundings may carry numbers that keep half of their digits."""
+    with np.errstate(all="ignore"):
+        half = 2.0 ** (-digits_of(numbers.dtype) / 2) * np.abs(widest(numbers))
+        return np.where(np.isfinite(half), np.minimum(half, np.nan_to_num(room, nan=0.0)), 0.0)
+
+
+def _are_near(claims: Any, e: Any, room: Any) -> Any:
+    """The mask of the claims that are exact numbers up to roundings."""
+    near = to_float(objects(e))
+    with np.errstate(all="ignore"):
+        unit = ROUNDINGS * spacing(near, np.asarray(claims).dtype)
+        return np.asarray(np.abs(np.asarray(claims) - near) <= np.maximum(unit, room))
+
+
+def _rooms(exact: list[Any], got: list[Any], rounding: Callable[[], list[Any] | None] | None) -> list[Any]:
+    """How far roundings may carry each claim; zeros if all claims are the exact numbers, which needs no bound."""
+    zeros: list[Any] = [None if g is None else np.zeros(np.shape(g)) for g in got]
+    if rounding is None or all(g is None or _are_near(g, e, 0.0).all() for g, e in zip(got, exact, strict=True)):
+        return zeros
+    made = rounding() or zeros
+    return [
+        z if z is None or room is None else _with_half_the_digits(room, np.asarray(g))
+        for z, room, g in zip(zeros, made, got, strict=True)
+    ]
+
+
 def _with_claims(
-    sides: Sides, exact: list[Any], got: list[Any], outside: list[dict[tuple[int, ...], Interval]]
+    sides: Sides,
+    exact: list[Any],
+    got: list[Any],
+    outside: list[dict[tuple[int, ...], Interval]],
+    rounding: Callable[[], list[Any] | None] | None,
 ) -> tuple[list[Any], list[dict[tuple[int, ...], Interval]]]:
     """The exact numbers with claims inside their intervals in place of conventions, and the intervals of the other
     claims at kinks.
@@ -265,18 +295,17 @@ def _with_claims(
         for e, g in zip(exact, got, strict=True)
     ]
     finite = [None if g is None else objects(BALLS.lift(_far(np.asarray(g)))) for g in got]
+    rooms = _rooms(full, got, rounding)
     by_conventions = True  # whether all claims are those of the conventions, which need not be in the convex hull
-    for e, g, claims, out in zip(full, finite, got, outside, strict=True):
+    for e, g, claims, out, room in zip(full, finite, got, outside, rooms, strict=True):
         if g is None:
             continue
-        near = to_float(objects(e))  # a rounded claim needs no points of its own beside the kink
-        with np.errstate(all="ignore"):
-            alike = np.abs(np.asarray(claims) - near) <= ROUNDINGS * spacing(near, np.asarray(claims).dtype)
+        alike = _are_near(claims, e, room)  # a rounded claim needs no points of its own beside the kink
         for index in map(tuple, np.argwhere(alike).tolist()):
             if index not in out:
                 g[index] = e[index]
         by_conventions = by_conventions and bool(alike.all())
-    with sides.jointly(got, convex=not by_conventions):
+    with sides.jointly(got, convex=not by_conventions, rooms=rooms):
         missed = sides.limits(finite, jumps=True)
     if missed is None:
         return exact, outside
@@ -288,7 +317,7 @@ def _with_claims(
         out = {}
         for index in np.ndindex(*g.shape):
             interval = missed[s].get(index)
-            if interval is not None and is_rounded(g[index], interval, got[s].dtype):
+            if interval is not None and is_rounded(g[index], interval, got[s].dtype, float(rooms[s][index])):
                 interval = None
             if interval is None and np.isfinite(got[s][index]):
                 e[index] = g[index]  # inside

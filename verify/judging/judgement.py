@@ -35,7 +35,7 @@ from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, reache
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.bounds.real_moves import RealMoves, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
-from gtape.verify.causes.conventions import flipped_branches, kinks_met
+from gtape.verify.causes.conventions import flipped_branches, inputs_at_kinks, kinks_met
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.flips import crossing, follows, other_branches
@@ -474,6 +474,31 @@ class Judgement(Causes):
                 found.append(cancellation(self.order, shown, some, lost, most, right, ok=ok))
         return found, mask
 
+    def beside_kinks(self, met: list[Finding]) -> list[Any] | None:
+        """How far roundings may carry numbers of another program from the derivatives beside a kink; None for none.
+
+        These are half a unit in the inputs, and the roundings of this program that cross no kink: a rounding across
+        it would explain any number.
+
+        Parameters
+        ----------
+        met : list of Finding
+            The kinks.
+        """
+        bounds = self.bounds(RUNS)
+        if bounds is None:
+            return None
+        held = inputs_at_kinks(self.program, self._oracle().env, met)
+        noise = spreads(self.nudged, coarsest(self.program), RUNS, held=held)
+        found = [None if a is None or b is None else np.fmin(a, b) for a, b in zip(bounds, noise, strict=True)]
+        small = self.program.size <= _MANY  # larger programs move in floats, which cross kinks
+        moved = (moves(self.program, self.moved_along, MOVES[1], self.moved_apart) if small else None) or []
+        many = math.sqrt(max(1, self.roundings()))
+        for s, m in enumerate(moved):
+            if m is not None and found[s] is not None:
+                found[s] = np.maximum(found[s], many * np.where(np.isfinite(m), m, 0.0))
+        return found
+
     def reached(self, s: int, off: Any, high: Any, dtype: Any) -> Any:
         """Whether the program's own roundings explain distances from limits of 0.
 
@@ -669,7 +694,8 @@ class Judgement(Causes):
             sides = self.sides()
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(
-                sides, near, got, met, order, guards=guards, claimed=self.claimed, rounding=lambda: self.bounds(RUNS),
+                sides, near, got, met, order, guards=guards, claimed=self.claimed,
+                rounding=lambda: self.beside_kinks(met) if self.claimed else self.bounds(RUNS),
                 deciders=Deciders(program, oracle, self.beside, sides.split),
             )  # fmt: skip
             exact = near if self.claimed or not oracle.broken else exact
