@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["exact_partials", "flipped_branches", "inputs_at_kinks", "kinks_met"]
+__all__ = ["exact_partials", "flipped_branches", "has_a_value_alone", "inputs_at_kinks", "kinks_met"]
 
 _STEP = arb(2) ** -160
 _TURNS = (1, -1, acb(0, 1), acb(0, -1))  # directions of a complex argument
@@ -32,7 +32,7 @@ _JUMP = 2.0**-80
 _NARROW = 2.0**-150
 _ROUNDINGS = 2.0**-50  # relative distance of two numbers that roundings to float64 may part
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
-_SUSPECTS = 16  # points tried per op
+_SUSPECTS = 16  # points tried per op and kind of kink
 
 
 def exact_partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[Any]:
@@ -75,7 +75,7 @@ def _around(
 
 
 def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
-    """A `convention` finding for every op evaluated exactly at a kink, jump or tie."""
+    """A `convention` finding for every op evaluated exactly at a kink, jump or tie, or where it has a value alone."""
     findings = []
     known: dict[int, Any] = {}
     sloped = with_slopes(program)
@@ -84,14 +84,39 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
             continue
         if node.index not in sloped:
             continue
-        at_kink = _at_filled_point if is_complex(node.output) else _at_kink
-        for at in _suspects(program, oracle.env, node, known):
-            found = next((f for a in node.active if (f := at_kink(node, at, a)) is not None), None)
+        ways = (_at_filled_point,) if is_complex(node.output) else (_at_kink, _with_a_value_alone)
+        points = _suspects(program, oracle.env, node, known)
+        for at_kink in ways:
+            found = next((f for at in points for a in node.active if (f := at_kink(node, at, a)) is not None), None)
             if found is not None:
                 found.order, found.op, found.line = order, node.name, node.line
                 findings.append(found)
-                break
     return findings + ties_met(program, oracle, order)
+
+
+_ALONE = "is defined at this point, but on neither side, so there is no derivative"
+
+
+def has_a_value_alone(finding: Finding) -> bool:
+    """Whether a finding tells of an op that has a value at a point, but none on both sides."""
+    return finding.verdict == "convention" and finding.reason.endswith(_ALONE)
+
+
+def _with_a_value_alone(node: Node, at: list[Any], a: int) -> Finding | None:
+    """The finding for an op that has a value at a point, but none on both sides of it in argument `a`.
+
+    A power of a negative base is one: beside whole exponents it has no value.
+    """
+    try:
+        here = arb(objects(getattr(BALLS, node.name)(*at, **node.params)).item())
+        value = float(to_float(objects(exact_partials(node, at, (a,))[0])).item())
+        _, heights = _beside(node, at, a, _STEP, value)
+    except ArithmeticError:
+        return None
+    if not here.is_finite() or not all(arb(h).is_nan() for h in heights):
+        return None
+    words = ", ".join(f"{float(arb(objects(x).item())):.6g}" for x in at)
+    return Finding("convention", got=value, reason=f"{node.name}({words}) by argument {a} {_ALONE}")
 
 
 def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
@@ -268,17 +293,20 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
     """
     xs = [objects(values[j]) for j in node.inputs]
     masks = _masks_at_kinks(node, xs)
+    if not is_complex(node.output):
+        beyond = _beyond_a_number(program, values, node, known)
+        masks += [np.broadcast_to(mask, node.shape) for mask in beyond]
     if not any(mask.any() for mask in masks):
         return []
     found: dict[Any, list[Any]] = {}
     moving = ~np.logical_and.reduce(np.broadcast_arrays(*[still(program, values, known, j) for j in node.inputs]))
     for mask in masks:
-        mask = mask & moving
+        mask, most = mask & moving, len(found) + _SUSPECTS
         for index in zip(*np.nonzero(mask), strict=True) if node.shape else [()] if mask else []:
             at = [objects(np.broadcast_to(x, node.shape)[index]).reshape(1) for x in xs]
             found.setdefault(tuple([to_float(x)[0].item() for x in at]), at)
-            if len(found) >= _SUSPECTS:
-                return list(found.values())
+            if len(found) >= most:
+                break
     return list(found.values())
 
 
@@ -322,6 +350,24 @@ def inputs_at_kinks(program: Program, values: dict[int, Any], met: list[Finding]
         for j, x in zip(node.inputs, xs, strict=True):
             found[j] = found.get(j, False) | read_by(np.shape(x), at_kink)
     return found
+
+
+def _beyond_a_number(program: Program, values: dict[int, Any], node: Node, known: dict[int, Any]) -> Iterator[Any]:
+    """Masks of the elements beyond the number of a declared kink such as "x < 0", if another argument moves.
+
+    There the op may have values at points alone, as a power of a negative base.
+    """
+    for kink in node.prim.kinks:
+        found = re.fullmatch(r"(\w+) ([<>]) (-?\d+)", kink) if isinstance(kink, str) else None
+        if found is None:
+            continue
+        name, sign, number = found.groups()
+        own = node.prim.arguments.index(name)
+        others = [still(program, values, known, node.inputs[a]) for a in node.active if a != own]
+        if others:
+            x = objects(values[node.inputs[own]])
+            beyond = x < int(number) if sign == "<" else x > int(number)
+            yield np.asarray(beyond, dtype=bool) & ~np.logical_and.reduce(np.broadcast_arrays(*others))
 
 
 def _is_whole(x: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import assumed, numbers_shared, objects, precision, ties_assumed, to_float
+from gtape.symbolic.balls import assumed, finite_ball, numbers_shared, objects, precision, ties_assumed, to_float
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import OtherShapes, beside, scale_of
@@ -481,6 +481,55 @@ class Sides(Points):
                 made.append(limits)
             return joined(self.split, made)
         return None
+
+    def alone(self) -> list[Place]:
+        """The elements along which the function has a value at the point, but none on either side.
+
+        Along a way, the elements of the outputs. An op that has a value at the point alone need not matter, because a
+        selection may leave its element out.
+        """
+        found: list[Place] = []
+        with precision(_FEWER), contextlib.suppress(ArithmeticError, Nowhere):
+            self.here = self._evaluated()
+            if self.way is not None:
+                moves = self._apart((0, ()), zeros)
+                missing = [self._without_value(moves, sign, self.program.outputs) for sign in (-1, 1)]
+                return [place for place in missing[0] if place in missing[1]]
+            room = _MOST_WORK // max(1, self.program.size)
+            pending = [places] if (places := self._elements) else []
+            while pending and room > 0:
+                some, room = pending.pop(), room - 2
+                moves = self._together(some)
+                if not all(self._without_value(moves, sign, self.program.primals) for sign in (-1, 1)):
+                    continue
+                half = len(some) // 2
+                if half:
+                    pending += [some[half:], some[:half]]
+                else:
+                    found += some
+        return found
+
+    def _together(self, places: list[Place]) -> dict[int, Any]:
+        """A direction in which some elements move by their sizes, and all others stay."""
+        moves: dict[int, Any] = {}
+        for s, nodes in enumerate(self.program.sources):
+            for i in nodes:
+                moved = objects(zeros(self.program.nodes[i].shape)).copy()
+                for index in [index for source, index in places if source == s]:
+                    _put(moved, index, arb(1))
+                moves[i] = objects(moved * scale_of(self.here[i]))
+        return moves
+
+    def _without_value(self, moves: dict[int, Any], sign: int, nodes: Sequence[int]) -> list[Place]:
+        """The elements of nodes that have no finite value beside the point; all of them if an op raises there."""
+        env = self._beside(moves, sign * arb(2) ** STEPS[0])
+        found = []
+        for k, i in enumerate(nodes):
+            if is_floating(self.program.nodes[i].output):
+                shape = self.program.nodes[i].shape
+                value = None if env is None else np.broadcast_to(objects(env[i]), shape)
+                found += [(k, at) for at in np.ndindex(*shape) if value is None or not finite_ball(value[at])]
+        return found
 
     def holds(self, test: Callable[[Oracle], bool], node: Node | None = None, *, pairs: int = _PAIRS) -> bool:
         """Whether a test holds on all sides of the point; False if no side can be evaluated.

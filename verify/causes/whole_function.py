@@ -15,12 +15,13 @@ from gtape.symbolic.balls import digits, objects, to_float
 from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.intervals import Interval, distance_from, is_rounded
 from gtape.verify.causes.joint import Across
+from gtape.verify.causes.points_beside import Place
 from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, in_parts, joined
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing, widest
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["along_directions", "as_a_whole", "floats_in_parts", "lie_between_sides"]
+__all__ = ["along_directions", "as_a_whole", "floats_in_parts", "lie_between_sides", "without_derivative"]
 
 _PARTS = ("real part", "imaginary part")
 
@@ -171,6 +172,51 @@ def _as_claimed(exact: list[Any], got: list[Any]) -> list[Any]:
         else:
             made.append(objects(BALLS.lift(np.asarray(g))))
     return made
+
+
+def without_derivative(
+    places: Sequence[Place], alone: list[Finding], exact: list[Any], got: list[Any], order: int, *, claimed: bool
+) -> tuple[list[Finding], list[Any], list[Any]]:
+    """The findings for elements by which the function has no derivative, because it has values at the point alone.
+
+    Parameters
+    ----------
+    places : sequence of places
+        These elements.
+    alone : list of Finding
+        The findings of ops that have a value at the point alone.
+    exact, got, claimed
+        As for `as_a_whole`.
+
+    Returns
+    -------
+    findings : list of Finding
+        With a finding for the claims other than the numbers by the conventions of the ops.
+    exact, got : list
+        With zeros in place of these claims.
+    """
+    if not claimed:
+        return alone, exact, got
+    wrong, who = [], alone[0]
+    exact, got = list(exact), list(got)
+    for s, index in places:
+        if got[s] is None or np.asarray(got[s]).dtype.kind == "c":
+            continue
+        number = np.asarray(got[s])[index].item()
+        number_here = 0.0 if exact[s] is None else float(to_float(objects(exact[s])[index]))
+        if abs(number - number_here) <= ROUNDINGS * spacing(number_here, np.asarray(got[s]).dtype):
+            continue
+        shape = np.shape(got[s])
+        exact[s] = objects(np.broadcast_to(objects(arb(0)) if exact[s] is None else objects(exact[s]), shape)).copy()
+        got[s] = np.array(got[s])
+        exact[s][index], got[s][index] = arb(0), 0.0
+        wrong.append(
+            Finding(
+                "domain", order=order, op=who.op, line=who.line, element=(s, index), got=number, ok=False,
+                reason=f"{who.reason}; the number by convention is {number_here:.6g}",
+            )
+        )  # fmt: skip
+    return [*merged(wrong), *alone], exact, got
 
 
 def lie_between_sides(

@@ -144,11 +144,12 @@ def _beside(f: Callable[..., Any], at: tuple[Any, ...], argument: int, sign: int
     found = []
     for step in (_STEP, _STEP / 1024):
         try:
-            made = exact(f, *_moved(at, argument, sign * step), digits=20)
+            moved = [wrap(x) for x in _moved(at, argument, sign * step)]
+            # By this argument alone, because there may be no derivative by the others.
+            made = exact(lambda x, xs=moved: f(*xs[:argument], x, *xs[argument + 1 :]), moved[argument], digits=20)
         except (ArithmeticError, ValueError, TypeError):
             return None
-        part = made[argument] if isinstance(made, tuple) else made
-        found.append(float(np.ravel(np.asarray(part, dtype=object))[0]))
+        found.append(float(np.ravel(np.asarray(made, dtype=object))[0]))
     near, nearer = found
     if abs(nearer) > _UNBOUNDED and abs(nearer) > 2 * abs(near):
         return math.copysign(math.inf, nearer)

@@ -31,7 +31,7 @@ from gtape.symbolic.program import Program
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met, isolated_branches
 from gtape.verify.causes.choices import choices_met
-from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.conventions import has_a_value_alone, kinks_met
 from gtape.verify.causes.flips import crossing
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, outside
@@ -442,6 +442,11 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
             return around if all(_tight(g, wanted) for g in around) else None
         if all(_tight(g, wanted) for g in made):
             met, guards = kinks_met(program, oracle, order), list[Finding]()
+            alone = [f for f in met if has_a_value_alone(f)]
+            if alone and Sides(program, fresh, beside).alone():
+                nowhere = alone[0].reason
+                return made
+            met = [f for f in met if f not in alone]
             if not met:
                 met, guards = choices_met(program, oracle, order, derivative)
             if met or guards:

@@ -35,7 +35,7 @@ from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, reache
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.bounds.real_moves import RealMoves, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
-from gtape.verify.causes.conventions import flipped_branches, inputs_at_kinks, kinks_met
+from gtape.verify.causes.conventions import flipped_branches, has_a_value_alone, inputs_at_kinks, kinks_met
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.flips import crossing, follows, other_branches
@@ -51,7 +51,13 @@ from gtape.verify.causes.outside import (
 from gtape.verify.causes.second_runs import name_second_runs
 from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.stops import pass_stops
-from gtape.verify.causes.whole_function import along_directions, as_a_whole, floats_in_parts, lie_between_sides
+from gtape.verify.causes.whole_function import (
+    along_directions,
+    as_a_whole,
+    floats_in_parts,
+    lie_between_sides,
+    without_derivative,
+)
 from gtape.verify.judging.comparison import (
     Causes,
     Comparison,
@@ -690,6 +696,11 @@ class Judgement(Causes):
             others = degenerate or oracle.flips or oracle.read or oracle.broken or not agreed
             self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
         got = self.got
+        alone = [f for f in met if has_a_value_alone(f)]
+        met = [f for f in met if f not in alone]
+        without = self.sides().alone() if alone else []
+        if without:  # otherwise the function as a whole has values on a side
+            alone, exact, got = without_derivative(without, alone, exact, got, order, claimed=self.claimed)
         if (met or guards) and not self.crossed:
             sides = self.sides()
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
@@ -723,7 +734,7 @@ class Judgement(Causes):
         for node in [*oracle.flips, *followed]:
             reason = f"rounding decided {node.name} differently from the exact values"
             findings.append(Finding("conditioning", order=order, at=node, reason=reason))
-        findings += met
+        findings += met + (alone if without else [])
         for f in local:
             f.order = order
             findings.append(f)
