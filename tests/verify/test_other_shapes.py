@@ -35,6 +35,13 @@ SMOOTH: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "sort": (lambda x: tf.reduce_sum(tf.sort(_picked(x))), _AT, [1.0, 1.0]),
     "reshape": (lambda x: 2.0 * tf.reduce_sum(tf.reshape(_picked(x), [-1])), _AT, [2.0, 2.0]),
     "stack": (lambda x: tf.reduce_sum(tf.stack([_picked(x), _picked(x)])), _AT, [2.0, 2.0]),
+    "gather of nothing": (
+        lambda x: tf.reduce_sum(tf.gather(x, tf.where(x != 0.0)[:, 0])), np.zeros(2), [1.0, 1.0],
+    ),
+    "repeat": (lambda x: tf.reduce_sum(tf.repeat(x, tf.cast(x != 0.0, tf.int32))), _AT, [1.0, 1.0]),
+    "dynamic_partition": (
+        lambda x: tf.reduce_sum(tf.dynamic_partition(x, tf.cast(x != 0.0, tf.int32), 2)[1]), _AT, [1.0, 1.0],
+    ),
     "unique": (lambda x: tf.reduce_sum(tf.gather(*tf.unique(x))), np.array([1.0, 1.0, 2.0]), np.ones(3)),
 }  # fmt: skip
 
@@ -112,6 +119,25 @@ def test_sizes_that_are_constants_in_the_record_leave_the_other_sides_undecided(
     assert found.verdict == "undecided" and "other outcome of a decision" in found.findings[0].reason
     claimed = judge(f, (_AT,), np.array([2.0, 2.0]))
     assert claimed.verdict == "undecided" and all(v.verdict != "rule" for v in claimed.findings)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.reduce_sum(x[x != 0.0]) * float(len(x[x != 0.0])),
+        lambda x: tf.reduce_sum(x[x != 0.0]) * x[x != 0.0].shape[0],
+        lambda x: tf.reduce_sum(x[x != 0.0]) * tf.cast(tf.size(x[x != 0.0]), tf.float64),
+        lambda x: tf.reduce_sum(x[x != 0.0] * tf.range(1.0, 1.0 + len(x[x != 0.0]), dtype=tf.float64)),
+    ],
+)
+def test_a_size_that_python_reads_leaves_the_other_sides_undecided(f: Any) -> None:
+    at = np.array([1.0, 0.0])
+    found = check(f, at)
+    assert not found.ok and "undecided" in {v.verdict for v in found.findings}
+    for claim in ([1.0, 1.0], [1.0, 2.0], [1.0, 0.0]):
+        found = judge(f, (at,), np.array(claim))
+        assert "undecided" in {v.verdict for v in found.findings}
+        assert not {"rule", "convention"} & {v.verdict for v in found.findings if not v.ok}
 
 
 @pytest.mark.parametrize(

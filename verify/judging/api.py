@@ -46,6 +46,7 @@ from gtape.verify.judging.judgement import depends_on_bases, follows_values_alon
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.judging.left import add_values_left, other_numbers, values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
+from gtape.verify.judging.sizes import leave_sizes_open
 from gtape.verify.judging.undefined import UNDEFINED, is_undefined
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
@@ -218,6 +219,7 @@ def _checked(recording: Recording) -> Report:
         report.extend(Report(findings=named_by_rules(recording, rest)))
     if report.ok:  # otherwise the same op may be named twice
         report.findings += _forwards(recording.program())
+    leave_sizes_open(report, recording)
     branches = branches_met(recording.tape._session, recording.inputs, order)
     beside = _isolated(recording) if branches else None
     if beside is not None and report.ok:

@@ -22,6 +22,7 @@ from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import add_values_left, other_numbers
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
+from gtape.verify.judging.sizes import leave_sizes_open
 from gtape.verify.judging.undefined import UNDEFINED, is_undefined
 from gtape.verify.judging.unrecorded import unrecorded
 from gtape.verify.oracles.certificates import Failure, certify
@@ -100,6 +101,8 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
         report.findings = told or [Finding("domain", order=order, reason=UNDEFINED, ok=False)]
     elif order > 1:
         _judge_rest(recording, blocks, seen, n, order, report, beside)
+    if not isolated:
+        leave_sizes_open(report, recording)
     for x in report.findings:
         if not x.ok and x.verdict in ("rule", "unstable") and x.witness is None:
             x.without_witness = "the number comes from elsewhere, and gtape's own derivative shows no fault"
