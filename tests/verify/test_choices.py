@@ -426,3 +426,54 @@ def test_equal_elements_that_do_not_move_are_no_tie_of_unique() -> None:
         return tf.reduce_sum(tf.unique(tf.concat([x, 0.0 * x], 0))[0])
 
     assert check(f, np.array([1.0, 2.0])).ok
+
+
+def smooth_by_pieces(x: Any, whole: Any, place: Any) -> Any:
+    """x**2 / 2, from the whole part of x, twice: as a number and as a place in a table."""
+    t, a = x - whole, place(tf.cast(whole, tf.int32))
+    return a * a / 2.0 + a * t + t * t / 2.0
+
+
+def spline(x: Any) -> Any:
+    """A quadratic spline with knots at the whole numbers, whose slope there is 0, 1, 3, 4."""
+    i = tf.floor(x)
+    k, t = tf.cast(i, tf.int32), x - i
+    value, slope, bend = (tf.gather(np.array(c), k) for c in ([0.0, 0.5, 2.5], [0.0, 1.0, 3.0], [0.5, 1.0, 0.5]))
+    return value + slope * t + bend * t * t
+
+
+def in_table(k: Any) -> Any:
+    return tf.gather(np.arange(5.0), k)
+
+
+def in_columns(k: Any) -> Any:
+    return tf.reduce_sum(tf.one_hot(k, 5, dtype=F8) * np.arange(5.0))
+
+
+JOINED: dict[str, tuple[Any, float, float]] = {  # f, where, the slope
+    "floor and gather": (lambda x: smooth_by_pieces(x, tf.floor(x), in_table), 2.0, 2.0),
+    "floor and one_hot": (lambda x: smooth_by_pieces(x, tf.floor(x), in_columns), 2.0, 2.0),
+    "floordiv and gather": (lambda x: smooth_by_pieces(x, x // 1.0, in_table), 2.0, 2.0),
+    "round and gather": (lambda x: smooth_by_pieces(x, tf.round(x), in_table), 2.5, 2.5),
+    "spline": (spline, 2.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_no_rounding_excuses_a_wrong_claim_where_pieces_join_smoothly(name: str) -> None:
+    f, at, slope = JOINED[name]
+    assert judge(f, (at,), slope).ok
+    for claim in (slope - 1.0, slope - 0.5, slope + 0.5, slope + 1.0):
+        assert not judge(f, (at,), claim).ok, claim
+
+
+def bent(x: Any) -> Any:
+    """The slope is 20 below 0.3, and -10 above; 0.3 itself as a float lies below."""
+    i = tf.floor(10.0 * x)
+    ys, k = np.array([0.0, 0.0, 0.0, 2.0, 1.0]), tf.cast(i, tf.int32)
+    return tf.gather(ys, k) + (tf.gather(ys, k + 1) - tf.gather(ys, k)) * (10.0 * x - i)
+
+
+def test_a_claim_may_follow_the_piece_beyond_a_knot_that_rounding_crosses() -> None:
+    for claim, ok in ((20.0, True), (-10.0, True), (30.0, False), (-20.0, False), (0.0, False)):
+        assert judge(bent, (0.3,), claim).ok == ok, claim

@@ -32,12 +32,13 @@ from gtape.verify.bounds.noise_world import MovedWorld, NoiseWorld
 from gtape.verify.oracles.backward import by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
-from gtape.verify.oracles.replay import InEnclosures
+from gtape.verify.oracles.replay import InEnclosures, is_step
 from gtape.verify.verdicts.ulp import digits_of, longer_than, spacing
 
 __all__ = [
     "MOVES",
     "NO_JETS",
+    "half_unit_moves",
     "moved_element",
     "moved_gradient",
     "moved_inputs",
@@ -175,9 +176,14 @@ def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
     return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
 
 
+def half_unit_moves(program: Program, count: int) -> Iterator[dict[int, Any]]:
+    """Random moves of all inputs by half a unit each, as node -> move."""
+    return _at_random(_half_units(program), count)
+
+
 def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int, many: float) -> list[Any]:
     """The exact derivative at the inputs, and at inputs moved by up to `many` half units, as arrays of floats with an
-    axis of moves in front. Decisions stay.
+    axis of moves in front. Decisions and step functions stay.
 
     First-order moves may be larger than all values of a function nearby, as for sin(1e20 * x), or miss that a chaotic
     program forgets its start, but not the decisions of its way.
@@ -219,7 +225,7 @@ def moved_inputs(program: Program, count: int) -> Iterator[dict[int, Any]]:
 
 
 def moved_values_of(oracle: Oracle, start: dict[int, Any], arguments: dict[int, list[Any]] | None = None) -> Oracle:
-    """An oracle with the exact values of all nodes where some of them move. Decisions stay.
+    """An oracle with the exact values of all nodes where some of them move. Decisions and step functions stay.
 
     Parameters
     ----------
@@ -244,7 +250,7 @@ def moved_values_of(oracle: Oracle, start: dict[int, Any], arguments: dict[int, 
             again.env[i] = node.apply(BALLS, again.read[i])
         else:
             still = all(again.env[j] is here[j] for j in (*node.inputs, *node.body))
-            fixed = still or (node.kind == "op" and not is_floating(node.output))
+            fixed = still or is_step(node) or (node.kind == "op" and not is_floating(node.output))
             again.env[i] = here[i] if fixed else again.program.step(BALLS, node, again.env)
         if i in start:
             again.env[i] = objects(again.env[i] + start[i])

@@ -14,13 +14,14 @@ import numpy as np
 from gtape.base.deadline import tick
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.beside import beside, decided_as
 from gtape.verify.causes.conventions import flipped_branches
 from gtape.verify.oracles.enclosures import BALLS, is_floating, turned
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import decided_anew, is_step
 from gtape.verify.verdicts.verdict import Cause
 
-__all__ = ["crossing", "follows", "other_branches"]
+__all__ = ["across", "crossing", "follows", "other_branches"]
 
 _CLEARLY = 2.0**-20  # the relative distance of derivatives on two sides of a kink
 _MANY = 4  # up to this many crossings are also tried one by one
@@ -60,6 +61,35 @@ def other_branches(
         reason = f"rounding moved {name} to the other side of its kink"
         found.append((("conditioning", reason, name, node.line), made))
     return found
+
+
+def across(
+    program: Program, oracle: Oracle, derivative: Callable[[Oracle], list[Any]], moves: dict[int, Any]
+) -> list[Any] | None:
+    """The exact derivative at moved inputs, where all decisions and step functions are made anew.
+
+    None if it is not defined there.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        With the exact values of all nodes.
+    derivative : callable
+        Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
+    moves : dict
+        Node of an input -> how far it moves.
+    """
+    there = beside(program, oracle.env, moves)
+    if there is None:
+        return None
+    again = oracle.anew()
+    again.env = there
+    try:
+        with decided_as(program, there):
+            return derivative(again)
+    except (ArithmeticError, ValueError, IndexError, TypeError):
+        return None
 
 
 def follows(got: list[Any], there: list[Any], here: list[Any]) -> bool:

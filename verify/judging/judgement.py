@@ -29,7 +29,7 @@ from gtape.symbolic.balls import (
 )
 from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, moves_of_decimals, nearby
+from gtape.verify.bounds.inputs import MOVES, half_unit_moves, moves, moves_in_floats, moves_of_decimals, nearby
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, reached_from, spreads
 from gtape.verify.bounds.noise_world import NoiseWorld
@@ -38,7 +38,7 @@ from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decis
 from gtape.verify.causes.conventions import flipped_branches, has_a_value_alone, inputs_at_kinks, kinks_met
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.deciders import Deciders
-from gtape.verify.causes.flips import crossing, follows, other_branches
+from gtape.verify.causes.flips import across, crossing, follows, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import (
     infinite_slopes,
@@ -247,13 +247,14 @@ class Judgement(Causes):
         """The derivatives beside kinks that half a unit in the inputs crosses, if the claims follow them."""
         if self.smooth() or self.program.size > _FEW_SLOW:
             return []
-        nearby = self.nearby(_NEARBY)
-        if not nearby or any(g is not None and np.iscomplexobj(g) for g in self.got):
+        if any(g is not None and np.iscomplexobj(g) for g in self.got):
             return []
         here = self.derivative(oracle)
         found: list[tuple[Cause, list[Any]]] = []
-        for k in range(1, min((len(g) for g in nearby if g is not None), default=0)):
-            there = [None if g is None else g[k] for g in nearby]
+        for move in half_unit_moves(self.program, _NEARBY):
+            there = across(self.program, oracle, self._on_branches, move)
+            if there is None:
+                continue
             if follows(self.got, there, here) and not follows(self.got, here, there):
                 reason = "half a unit in the inputs moves the function to the other side of a kink"
                 found.append((("conditioning", reason, None, None), there))
