@@ -179,6 +179,38 @@ def test_short_decimals_are_a_constant_in_float64(decimals: int) -> None:
     assert check(lambda x: tf.reduce_sum(x * np.round(x.numpy(), decimals)), WEIGHTS).verdict == "correct"
 
 
+def _remembered(x: Any) -> Any:
+    kept: dict[float, float] = {}
+    key = round(float(x), 12)
+    return x * kept.setdefault(key, key**3)
+
+
+SERIALISED: dict[str, F] = {
+    "text": lambda x: x * float(str(float(x))),
+    "17 digits": lambda x: x * float(f"{float(x):.17g}"),
+    "15 digits": lambda x: x * float(f"{float(x):.15g}"),
+    "13 digits": lambda x: x * float(f"{float(x):.13g}"),
+    "a key": _remembered,
+    "a function of a key": lambda x: x * math.sin(round(float(x), 13)),
+}
+
+
+@pytest.mark.parametrize("point", [0.7, 1.3, 0.123456789, 41.7])
+@pytest.mark.parametrize("name", SERIALISED)
+def test_a_value_that_left_as_text_or_as_a_rounded_key_is_found(name: str, point: float) -> None:
+    assert check(SERIALISED[name], point).verdict == "unconnected"
+
+
+@pytest.mark.parametrize("point", [0.7, 1.3, 0.123456789, 41.7])
+@pytest.mark.parametrize("decimals", [0, 2, 4, 7])
+def test_a_schedule_of_few_decimals_is_a_constant(decimals: int, point: float) -> None:
+    assert check(lambda x: x * (1 + round(float(x), decimals)), point).verdict == "correct"
+
+
+def test_a_step_function_with_low_steps_is_a_constant() -> None:
+    assert check(lambda x: x * (1 + 1e-12 * round(10 * float(x))), 0.7).verdict == "correct"
+
+
 @pytest.mark.parametrize("point", [np.array([1.4]), WEIGHTS, 3 * WEIGHTS], ids=["one", "three", "larger"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", GRIDS)

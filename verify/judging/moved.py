@@ -53,7 +53,9 @@ _FURTHER = (
 _SAME = 3  # moves without an effect on either side, after which shorter moves have none
 _ENOUGH = 2  # directions in which moving constants have no effect that counts
 _FAR = 2  # directions in which small elements move by a share of 1, too
-_MOST = 40  # moves along one direction on one side, the last of which are by units in the last place
+# The shortest step of a step function, as a power of the rounding: a number with two thirds of the digits, or more, was
+# written as text or rounded for a key, and follows its argument.
+_FINEST = 2 / 3
 _JUMPS = 3  # equal changes by shorter and shorter moves that show a jump
 _CLEAR = 2.0  # ULP by which a constant would change at the next move if it changed by the highest power that counts
 _UNITS = 4.0  # units of a narrower format by which its roundings may change a constant
@@ -138,6 +140,9 @@ class Comparison:
         shares = [spacing_at_one(x.dtype) ** 0.25 for x in self.here]
         # The number of the first move by constants; the moves by values start at 0.
         self._first = -int(np.log(_FURTHER / _LONGEST / min(shares, default=1.0)) / np.log(_SHORTER))
+        # The number after that of the last move by constants.
+        finest = [spacing_at_one(x.dtype) ** (0.25 - _FINEST) for x in self.here]
+        self._last = 1 + int(np.log(_LONGEST * max(finest, default=1.0)) / np.log(_SHORTER))
         self._effects = False  # whether the effects of moving constants were computed along a direction
         self._corresponds: bool | None = None  # whether a second run at the recorded point records the same ops
         self._steady = False  # whether a run that changed constants was repeated
@@ -204,10 +209,10 @@ class Comparison:
                 side.add(k, made)
         outcome = self._shown(sides)
         if outcome in (Outcome.APART, Outcome.OPEN):
-            # A step function with small steps follows its argument by longer moves.
+            # A step function with small steps follows its argument by longer moves. Smaller steps are those of text.
             for sign, side in sides.items():
                 before = side.count
-                for k in range(_STEPS, _MOST):
+                for k in range(_STEPS, self._last):
                     made = self._constants(k, sign, way, far) if side.may_settle else None
                     if made is None:
                         break

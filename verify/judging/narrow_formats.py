@@ -2,7 +2,8 @@
 
 Such a number stops changing when its argument moves by less than a unit of the format, as a step function does. Yet it
 follows its argument by longer moves, and its slope is that of the function that was rounded. Other step functions have
-steps of one width everywhere: decimals, whole numbers, multiples of a power of two. The steps of a floating format
+steps of one width everywhere: decimals, whole numbers, multiples of a power of two. (Decimals with most of the digits
+of a number follow their argument by all moves that `moved` makes.) The steps of a floating format
 double at each power of two.
 """
 
