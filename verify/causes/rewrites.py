@@ -18,6 +18,7 @@ from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, wrap
 from gtape.verify.oracles.enclosures import is_complex, is_floating, jet_world
+from gtape.verify.verdicts.ulp import same_numbers
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["Rewrites"]
@@ -277,9 +278,12 @@ def _matches_op(program: Program, node: Node, pattern: Any, bound: dict[str, Nod
 
 
 def _same(program: Program, a: Node, b: Node) -> bool:
-    """True if two nodes are the same, or the same op on the same inputs."""
+    """True if two nodes are the same, the same constant, or the same op on the same inputs."""
     if a.index == b.index:
         return True
+    if a.kind == b.kind == "const":
+        x, y = np.asarray(a.output), np.asarray(b.output)
+        return x.dtype == y.dtype and same_numbers(x, y)
     if a.kind != "op" or b.kind != "op" or a.name != b.name or repr(a.params) != repr(b.params):
         return False
     pairs = zip(a.inputs, b.inputs, strict=True)

@@ -26,6 +26,12 @@ sin = elementwise(
     "sin", np.sin, lambda xp, y, x: xp.cos(x),
     scalar=math.sin, ulps=1.5, special=(0.0, _HALF_PI, math.pi, 2 * math.pi),
     summary="Sine of an angle in radians.", example=((1.0,), 0.8414709848078965), complex=complex_kernels.sin,
+    rewrites=(
+        (
+            ("divide", ("sin", "X"), "X"), "sin(x) / x is gtape.math.sinc(x / np.pi)",
+            lambda xp, x: xp.sinc(x / xp.pi),
+        ),
+    ),
 )  # fmt: skip
 cos = elementwise(
     "cos", np.cos, lambda xp, y, x: -xp.sin(x),

@@ -58,6 +58,23 @@ exp = elementwise(
             ("log", ("subtract", ("exp", "X"), 1)), "log(exp(x) - 1) is x + gtape.math.log(-gtape.math.expm1(-x))",
             lambda xp, x: x + xp.log(-xp.expm1(-x)),
         ),
+        (
+            ("divide", ("subtract", ("exp", "X"), ("exp", ("negative", "X"))),
+             ("add", ("exp", "X"), ("exp", ("negative", "X")))),
+            "(exp(x) - exp(-x)) / (exp(x) + exp(-x)) is gtape.tanh(x)", lambda xp, x: xp.tanh(x),
+        ),
+        (
+            ("divide", ("subtract", ("exp", "X"), 1), ("add", ("exp", "X"), 1)),
+            "(exp(x) - 1) / (exp(x) + 1) is gtape.tanh(x / 2)", lambda xp, x: xp.tanh(x / 2),
+        ),
+        (
+            ("divide", ("subtract", 1, ("exp", "X")), ("add", 1, ("exp", "X"))),
+            "(1 - exp(-x)) / (1 + exp(-x)) is gtape.tanh(x / 2)", lambda xp, x: xp.tanh(-x / 2),
+        ),
+        (
+            ("subtract", ("exp", "X"), ("exp", ("negative", "X"))), "exp(x) - exp(-x) is 2 * gtape.sinh(x)",
+            lambda xp, x: 2 * xp.sinh(x),
+        ),
         (("subtract", ("exp", "X"), 1), "exp(x) - 1 is gtape.math.expm1(x)", lambda xp, x: xp.expm1(x)),
         (("subtract", 1, ("exp", "X")), "1 - exp(x) is -gtape.math.expm1(x)", lambda xp, x: -xp.expm1(x)),
     ),

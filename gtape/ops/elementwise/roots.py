@@ -47,6 +47,10 @@ sqrt = elementwise(
             ("sqrt", ("add", ("square", "X"), ("square", "Y"))), "sqrt(x**2 + y**2) is gtape.math.hypot(x, y)",
             lambda xp, x, y: xp.hypot(x, y),
         ),
+        (
+            ("sqrt", ("add", ("square", "X"), 1)), "sqrt(x**2 + 1) is gtape.math.hypot(x, 1)",
+            lambda xp, x: xp.hypot(x, 1),
+        ),
     ),
 )  # fmt: skip
 sqrt_slope = elementwise(
