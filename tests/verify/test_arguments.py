@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -111,3 +111,42 @@ def test_proofs_are_asked_for_by_name(name: Any) -> None:
 def test_the_time_of_a_proof_is_a_positive_number(seconds: Any) -> None:
     with pytest.raises(ValueError, match="seconds is a positive number"):
         prove("tanh", seconds=seconds)
+
+
+class _Pair(NamedTuple):
+    a: float
+    b: float
+
+
+def test_a_tuple_with_names_is_no_argument_that_is_an_array() -> None:
+    for ask in (check, exact):
+        with pytest.raises(TypeError, match=r"argument 0 is .*_Pair.*give its parts as arguments of their own"):
+            ask(lambda p: p.a * p.b, _Pair(1.0, 2.0))
+    assert check(lambda a, b: a * b, *_Pair(1.0, 2.0)).verdict == "correct"
+
+
+@pytest.mark.parametrize("claimed", [True, np.array(True), [False]])
+def test_a_truth_value_is_no_claim(claimed: Any) -> None:
+    with pytest.raises(ValueError, match="claimed: numbers are wanted"):
+        judge(lambda x: x * 1.0, (0.5,), claimed)
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "correct"), (1.5, "rule")])
+def test_the_gradient_of_a_lookup_is_a_claim(factor: float, verdict: str) -> None:
+    rows = tf.Variable(np.arange(1.0, 7.0).reshape(3, 2))
+
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.gather(x, [0, 0, 2]) ** 2)
+
+    with tf.GradientTape() as tape:
+        y = f(rows)
+    found = tape.gradient(y, rows)
+    assert isinstance(found, tf.IndexedSlices)
+    claimed = tf.IndexedSlices(factor * found.values, found.indices, found.dense_shape)
+    assert judge(f, (rows,), claimed).verdict == verdict
+
+
+def test_a_lookup_of_unknown_size_is_refused_as_a_claim() -> None:
+    claimed = tf.IndexedSlices(tf.constant([1.0]), tf.constant([0]))
+    with pytest.raises(ValueError, match="no dense_shape"):
+        judge(lambda x: x * 1.0, (np.ones(2),), claimed)

@@ -12,7 +12,8 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.symbolic.balls import digits, objects, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.tensors.tensor import Tensor
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.tensor import Tensor, convert_to_tensor
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds
 from gtape.verify.bounds.real_moves import RealMoves
@@ -222,8 +223,15 @@ def _blocks(
 
 
 def _numbers(part: Any, name: str) -> Any:
-    """A claimed part as an array of numbers; accepts decimal strings, because `exact` returns them."""
+    """A claimed part as an array of numbers; accepts decimal strings, because `exact` returns them.
+
+    The tape's gradient of a lookup by a variable stands for a dense array.
+    """
+    if isinstance(part, IndexedSlices):
+        part = convert_to_tensor(part)
     array = np.asarray(part._value if isinstance(part, Tensor) else part)
+    if array.dtype.kind == "b" and array.size:
+        raise ValueError(f"{name}: numbers are wanted, not {shown(part)}")
     if array.dtype.kind not in "OUS":
         return array.astype(array.dtype.newbyteorder("="), copy=False)
     try:

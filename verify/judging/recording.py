@@ -49,6 +49,11 @@ def _input(i: int, a: Any) -> Tensor:
     """Argument number `i` as a fresh tensor."""
     if not isinstance(a, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)) and not is_tensor(a):
         raise TypeError(f"argument {i} is {shown(a)}, of type {type(a).__name__}; give a number, an array or a tensor")
+    if hasattr(a, "_fields"):
+        raise TypeError(
+            f"argument {i} is {shown(a)}, a tuple with names; give its parts as arguments of their own, and let the "
+            f"function make the {type(a).__name__}"
+        )
     try:
         return as_input(a)
     except ValueError as e:
