@@ -497,7 +497,9 @@ class Judgement(Causes):
             return None
         held = inputs_at_kinks(self.program, self._oracle().env, met)
         noise = spreads(self.nudged, coarsest(self.program), RUNS, held=held)
-        found = [None if a is None or b is None else np.fmin(a, b) for a, b in zip(bounds, noise, strict=True)]
+        found: list[Any] = [
+            None if a is None or b is None else np.fmin(a, b) for a, b in zip(bounds, noise, strict=True)
+        ]
         small = self.program.size <= _MANY  # larger programs move in floats, which cross kinks
         moved = (moves(self.program, self.moved_along, MOVES[1], self.moved_apart) if small else None) or []
         many = math.sqrt(max(1, self.roundings()))
