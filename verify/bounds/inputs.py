@@ -32,7 +32,7 @@ from gtape.verify.bounds.noise_world import MovedWorld, NoiseWorld
 from gtape.verify.oracles.backward import by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
-from gtape.verify.oracles.replay import InEnclosures, is_step
+from gtape.verify.oracles.replay import InEnclosures, Shared, is_step
 from gtape.verify.verdicts.ulp import digits_of, longer_than, spacing
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "NO_JETS",
     "half_unit_moves",
     "moved_element",
+    "moved_element_in_floats",
     "moved_gradient",
     "moved_inputs",
     "moved_tangent",
@@ -176,6 +177,37 @@ def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
     return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
 
 
+def moved_element_in_floats(
+    program: Program, run: Callable[[NoiseWorld], list[Any]], source: int, place: tuple[int, ...]
+) -> float:
+    """As `moved_element`, by runs in float64 as those of `moves_in_floats`, for programs with many numbers.
+
+    Parameters
+    ----------
+    program : Program
+    run : callable
+        Computes the gradient in a world.
+    source : int
+    place : tuple of int
+    """
+    readers = _readers(program)
+    halves = [
+        None if not nodes else _half_unit(program.nodes[nodes[0]], _read_as(program, nodes, readers))
+        for nodes in program.sources
+    ]
+    move = np.zeros(np.shape(halves[source]))
+    move[place] = size = _LOUDER * halves[source][place]
+    if not size:
+        return 0.0
+    squares = 0.0
+    with np.errstate(all="ignore"):
+        base, far, near = _runs(run, [dict.fromkeys(program.sources[source], move)])
+        for half, b, f, n in zip(halves, base, far, near, strict=True):
+            if half is not None and b is not None:
+                squares += float(np.sum((_consistent(b, f, n) / size * half) ** 2))
+    return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
+
+
 def half_unit_moves(program: Program, count: int) -> Iterator[dict[int, Any]]:
     """Random moves of all inputs by half a unit each, as node -> move."""
     return _at_random(_half_units(program), count)
@@ -204,15 +236,20 @@ def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int
     list
         None for a missing result; empty if the derivative is open at the inputs themselves.
     """
-    rng = np.random.default_rng(13)
+    rng, shared = np.random.default_rng(13), oracle.shared or Shared()
     try:
         found = [_rounded(derivative(oracle))]
     except ArithmeticError:
         return []
     for k, start in enumerate(_at_random(_half_units(oracle.program), count)):
         part = arb(float(rng.uniform(0.25, 1.0)) * (many if k % 2 else 1.0))
+
+        def values(start: dict[int, Any] = start, part: arb = part) -> dict[int, Any]:
+            return moved_values_of(oracle, {i: part * move for i, move in start.items()}).env
+
         try:
-            again = moved_values_of(oracle, {i: part * move for i, move in start.items()})
+            again = oracle.anew()
+            again.env = dict(shared.get_some(("nearby", k, many), values, oracle.program.size))
             found.append(_rounded(derivative(again)))
         except ArithmeticError:
             continue
@@ -302,30 +339,42 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], co
             steps.update(dict.fromkeys(group, step))
         moves.append(steps)
     with np.errstate(all="ignore"):
-        base, *made = _runs_at_once(run, moves) if _is_scalar(program) else _runs(run, moves)
+        base, *made = _runs_at_once(run, moves, count) if _is_scalar(program) else _runs(run, moves, count)
         found: list[Any] = [None if b is None else np.zeros(np.shape(b)) for b in base]
         for far, near in zip(made[::2], made[1::2], strict=True):
             for s, b in enumerate(base):
-                if b is None:
-                    continue
-                wide, narrow = np.abs(far[s] - b), np.abs(near[s] - b) / _PART
-                good = np.isfinite(wide) & (np.abs(wide - narrow) <= wide / 2)
-                found[s] = np.maximum(found[s], np.where(good, wide, 0.0))
+                if b is not None:
+                    found[s] = np.maximum(found[s], _consistent(b, far[s], near[s]))
     return [None if t is None else SPREADS / _LOUDER * t for t in found]
 
 
-def _runs(run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]]) -> Iterator[list[Any]]:
-    """The results without a move, then for each move the results with the whole move and with its part `_PART`."""
-    yield run(MovedWorld({}))
-    for steps in moves:
-        yield run(MovedWorld(steps))
-        yield run(MovedWorld({i: step * _PART for i, step in steps.items()}))
+def _consistent(base: Any, far: Any, near: Any) -> Any:
+    """How far a move carries numbers, where its part `_PART` carries them by this part; 0 elsewhere."""
+    wide, narrow = np.abs(far - base), np.abs(near - base) / _PART
+    return np.where(np.isfinite(wide) & (np.abs(wide - narrow) <= wide / 2), wide, 0.0)
 
 
-def _runs_at_once(run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]]) -> Iterator[list[Any]]:
+def _runs(
+    run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]], count: int | None = None
+) -> Iterator[list[Any]]:
+    """The results without a move, then for each move the results with the whole move and with its part `_PART`.
+
+    Moves that rows share are told apart by `count`, from which they are drawn, and by their number; rows share no moves
+    without a `count`.
+    """
+    yield run(MovedWorld({}, ("without a move",)))
+    for k, steps in enumerate(moves):
+        part = {i: step * _PART for i, step in steps.items()}
+        yield run(MovedWorld(steps, None if count is None else ("moved", count, k)))
+        yield run(MovedWorld(part, None if count is None else ("moved in part", count, k)))
+
+
+def _runs_at_once(
+    run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]], count: int
+) -> Iterator[list[Any]]:
     """As `_runs`, for a program of scalars: one run with the moves along an axis."""
     together = {i: np.array([0.0, *[f * steps[i] for steps in moves for f in (1.0, _PART)]]) for i in moves[0]}
-    made = run(MovedWorld(together))
+    made = run(MovedWorld(together, ("moved at once", count)))
     for k in range(2 * len(moves) + 1):
         yield [None if t is None else t[k] for t in made]
 

@@ -15,6 +15,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise_world import NoiseWorld, spread_of
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off, left_out
 from gtape.verify.oracles.enclosures import is_floating
+from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import widest
 
 __all__ = [
@@ -39,9 +40,11 @@ RUNS, MANY_RUNS = 5, 40
 _FAINTER = (2.0**-5, 2.0**-10)
 
 
-def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS, *, stable: bool = False) -> list[Any]:
-    """Sixteen spreads of noisy runs, for each source; `stable` as for `NoiseWorld`."""
-    return spreads(lambda world: noisy_gradient(program, seeds, world), coarsest(program), runs, stable=stable)
+def global_bounds(
+    program: Program, seeds: list[Any], runs: int = RUNS, *, stable: bool = False, shared: Shared | None = None
+) -> list[Any]:
+    """Sixteen spreads of noisy runs, for each source; `stable` is for `NoiseWorld`, `shared` for `noisy_gradient`."""
+    return spreads(lambda world: noisy_gradient(program, seeds, world, shared), coarsest(program), runs, stable=stable)
 
 
 def coarsest(program: Program) -> Any:
@@ -130,9 +133,25 @@ def reached_from(
         ]
 
 
-def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
-    """The gradient in a noisy world; a custom gradient is replaced by the derivative of its body."""
-    arithmetic = _Noisy(world, noisy_values(program, world))
+def noisy_gradient(program: Program, seeds: list[Any], world: Any, shared: Shared | None = None) -> list[Any]:
+    """The gradient in a noisy world; a custom gradient is replaced by the derivative of its body.
+
+    Parameters
+    ----------
+    program : Program
+    seeds : list of arrays or None
+    world : NoiseWorld
+    shared : Shared, optional
+        The data that the rows of this program share: the noisy values depend on no cotangent.
+    """
+
+    def values() -> dict[int, Any]:
+        return noisy_values(program, world)
+
+    def kept(name: Any, make: Callable[[], Any]) -> Any:
+        return make() if shared is None else shared.get_some(name, make, program.size)
+
+    arithmetic = _Noisy(world, world.at_the_start(values, kept))
     return [None if g is None else widest(g) for g in gradient(program, seeds, arithmetic)]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,18 @@ __all__ = ["MovedWorld", "NoiseWorld", "spread_of"]
 
 # Size of the noise relative to rounding; `spread_of` divides by this factor.
 _LOUDER = 2.0**10
+
+
+class _Progress(NamedTuple):
+    """How far a noisy world is in a run: its generator, the bounds and choices that it noted in the first run, how many
+    of each it has passed in a later run, and the largest declared error.
+    """
+
+    generator: Any
+    bounds: list[Any]
+    choices: list[Any]
+    passed: tuple[int, int]
+    declared: float
 
 
 class NoiseWorld:
@@ -84,6 +97,61 @@ class NoiseWorld:
         self._next = iter(self._bounds)
         self._next_choice = iter(self._choices)
         self._factor = factor
+
+    def at_the_start(self, make: Callable[[], Any], kept: Callable[[Any, Callable[[], Any]], Any]) -> Any:
+        """What `make` computes first in a run, or the same from an earlier world in the same state.
+
+        Parameters
+        ----------
+        make : callable
+            Computes in this world.
+        kept : callable
+            Takes a name and a function; returns the result of the function, or what it kept under this name.
+        """
+        state = self._state()
+        if state is None:
+            return make()
+        ran = False
+
+        def run() -> Any:
+            nonlocal ran
+            ran = True
+            return make(), self._progress()
+
+        made, progress = kept(("noise", *state), run)
+        if not ran:
+            self._resume(progress)
+        return made
+
+    def _state(self) -> tuple[Any, ...] | None:
+        """What decides all numbers of a run; None amid a run, and where some nodes move or are held."""
+        used = self._bounds if self._next is None else self._used(self._next, self._bounds)
+        if used or self.nudged_nodes or self.held:
+            return None
+        drawn = self._rng.bit_generator.state["state"]["state"]
+        return self._dtype, self._stable, self._next is None, self._factor, drawn
+
+    @staticmethod
+    def _used(left: Any, whole: list[Any]) -> int:
+        """How many elements of a list its iterator has passed."""
+        return len(whole) - operator.length_hint(left)
+
+    def _progress(self) -> _Progress:
+        generator = self._rng.bit_generator.state
+        if self._next is None:
+            return _Progress(generator, list(self._bounds), list(self._choices), (0, 0), self.declared)
+        passed = self._used(self._next, self._bounds), self._used(self._next_choice, self._choices)
+        return _Progress(generator, [], [], passed, self.declared)
+
+    def _resume(self, progress: _Progress) -> None:
+        """Go on as the world went on that made the numbers."""
+        self._rng.bit_generator.state = progress.generator
+        self._bounds += progress.bounds
+        self._choices += progress.choices
+        for left, passed in zip((self._next, self._next_choice), progress.passed, strict=True):
+            for _ in range(passed):
+                next(left)
+        self.declared = max(self.declared, progress.declared)
 
     def __getattr__(self, name: str) -> Any:
         if name in CONSTANTS:
@@ -181,11 +249,23 @@ class MovedWorld(NoiseWorld):
     ----------
     steps : dict
         Node -> the move of its value.
+    name : tuple, optional
+        What tells these moves from all other moves of the same program.
     """
 
-    def __init__(self, steps: dict[int, Any]) -> None:
+    def __init__(self, steps: dict[int, Any], name: tuple[Any, ...] | None = None) -> None:
         super().__init__(None, np.float64)
         self.moves_by_node = steps
+        self._name = name
+
+    def _state(self) -> tuple[Any, ...] | None:
+        return self._name
+
+    def _progress(self) -> Any:
+        return None
+
+    def _resume(self, progress: Any) -> None:
+        """Nothing to do, because no number is drawn."""
 
     def nudge(self, node: int, y: Any) -> Any:
         return y + self.moves_by_node[node] if node in self.moves_by_node else y

@@ -13,6 +13,7 @@ from gtape.verify.causes.rewrites import Rewrites
 from gtape.verify.causes.source_text import place_of
 from gtape.verify.causes.witness import add_witnesses
 from gtape.verify.oracles.enclosures import BALLS
+from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["explain"]
@@ -22,7 +23,7 @@ _APART = 2.0**-7
 _FAR = 1e6  # ULP: errors above this get a hint even if the problem itself loses the digits
 
 
-def explain(program: Program, report: Report, *, forward: bool = False) -> None:
+def explain(program: Program, report: Report, *, forward: bool = False, shared: Shared | None = None) -> None:
     """Complete the findings of a report: a witness, the place of a custom gradient, and what to write instead.
 
     Parameters
@@ -31,10 +32,12 @@ def explain(program: Program, report: Report, *, forward: bool = False) -> None:
         Its findings are changed in place.
     forward : bool
         Whether the findings are about forward mode.
+    shared : Shared, optional
+        The data that the rows of this program share.
     """
     if not report.ok:
         try:
-            add_witnesses(program, report, forward=forward)
+            add_witnesses(program, report, forward=forward, shared=shared)
         except OutOfTime:  # the findings stand without a witness
             for f in report.findings:
                 if not f.ok and f.verdict in ("rule", "unstable") and f.witness is None:

@@ -53,7 +53,7 @@ def blame(
     got: list[Any],
     order: int,
     trusted: frozenset[int] = frozenset(),
-    harmless: Callable[[int, Any], Any] | None = None,
+    harmless: Callable[[int, Any, frozenset[int]], Any] | None = None,
 ) -> list[Finding]:
     """Find the ops to blame for failed certificates, and an element that shows the error.
 
@@ -66,7 +66,8 @@ def blame(
     trusted : frozenset of int
         Custom gradients that differ from their bodies at kinks of the bodies alone, by conventions of their own.
     harmless : callable, optional
-        ``harmless(s, exact)`` returns the mask of the numbers of source `s` whose errors have other causes.
+        ``harmless(s, exact, faulty)`` returns the mask of the numbers of source `s` whose errors have other causes than
+        the nodes `faulty`, the ops to blame.
 
     Returns
     -------
@@ -74,7 +75,8 @@ def blame(
         One for each op to blame, or one finding without an op if none is found.
     """
     found = culprits(program, oracle, failures, trusted)
-    wrong = _wrong_elements(program, oracle, got, trusted, harmless)
+    faulty = frozenset([node.index for node, _ in found if node is not None])
+    wrong = _wrong_elements(program, oracle, got, trusted, harmless and functools.partial(harmless, faulty=faulty))
     shown = wrong[0] | {"count": len(wrong)} if wrong else _shown(oracle, got)
     beyond = next(left_the_range(program, oracle), None) if all(node is None for node, _ in found) else None
     if beyond is not None:  # the backward ops of an inner gradient hold what became of numbers outside of their range

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import textwrap
@@ -22,6 +23,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 from gtape.verify.causes.source_text import IMPORTS, Definitions, declaring, import_of, joined, literal
+from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.collect import uncollected
 from gtape.verify.verdicts.verdict import Finding, Report
 
@@ -45,7 +47,9 @@ _OWN = "acc g inner ps tape ts xs y"
 _USED = {"REGISTRY": REGISTRY, **dict.fromkeys(_OWN.split(), object())}
 
 
-def add_witnesses(program: Program, report: Report, *, forward: bool = False) -> None:
+def add_witnesses(
+    program: Program, report: Report, *, forward: bool = False, shared: Shared | None = None
+) -> None:  # fmt: skip
     """Give each op to blame a witness: the op alone, at a single element if one suffices, or the recorded program.
 
     Parameters
@@ -54,7 +58,10 @@ def add_witnesses(program: Program, report: Report, *, forward: bool = False) ->
         Its findings are changed in place. A finding without a witness says why there is none.
     forward : bool
         Whether the findings are about forward mode.
+    shared : Shared, optional
+        The data that the rows of this program share: a witness of one row is a witness of the others, too.
     """
+    kept = (shared or Shared()).get
     if _trying.get():
         return
     made: dict[Any, tuple[str | None, str | None]] = {}
@@ -65,8 +72,13 @@ def add_witnesses(program: Program, report: Report, *, forward: bool = False) ->
             continue
         key = finding.op, finding.line, finding.order
         if key not in made:
+            # No witness depends on the cotangents of a row, but one of a single op depends on the op's element.
+            place = finding.element if finding.element is not None and isinstance(finding.element[0], str) else None
+            make = functools.partial(_witness, program, finding, forward)
             made[key] = (
-                _witness(program, finding, forward) if len(made) < _MANY else (None, f"only {_MANY} ops get a witness")
+                kept(("witness", key, place, forward), make)
+                if len(made) < _MANY
+                else (None, f"only {_MANY} ops get a witness")
             )
         finding.witness, finding.without_witness = made[key]
 

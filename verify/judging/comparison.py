@@ -33,6 +33,7 @@ __all__ = [
     "Harmless",
     "Told",
     "Wrong",
+    "by_fault",
     "cancellation",
     "distances",
     "fewest_digits",
@@ -769,10 +770,33 @@ class Comparison:
                 self.findings.append(cancellation(self.order, shown, mask, lost, most, fewest(mask), ok=ok))
 
 
+def by_fault(made: Any, e: Any, g: Any) -> Any:
+    """The mask of the real numbers of one array whose errors a wrong rule explains: half of all digits are lost, and
+    the claimed number is the one that the wrong rule gives in exact arithmetic.
+
+    Roundings that a problem magnifies to such errors would part the claimed number from that one, too.
+
+    Parameters
+    ----------
+    made : object array
+        The numbers that the wrong rules give in exact arithmetic.
+    e : object array
+        The exact numbers.
+    g : float array
+    """
+    fault, high = np.abs(to_float(objects(made - e))), np.abs(to_float(e))
+    with np.errstate(all="ignore"):
+        large = np.isfinite(fault) & (fault > high * math.sqrt(float(np.finfo(g.dtype).eps)))
+        return large & (np.abs(widest(g) - to_float(objects(made))) <= fault * _FAULTLESS)
+
+
+_FAULTLESS = 2.0**-10  # the share of an error that a wrong rule may leave to roundings
+
+
 class Harmless(Comparison):
     """Finds the harmless numbers beside wrong ones, and no causes of the wrong ones."""
 
-    def mask(self, s: int, e: Any, g: Any) -> Any:
+    def mask(self, s: int, e: Any, g: Any, wrong: Any = False) -> Any:
         """The elements of one array that are right, or that roundings or the problem explain.
 
         Parameters
@@ -781,10 +805,15 @@ class Harmless(Comparison):
         e : object array
             The exact numbers, in the convention of `g`.
         g : float or complex array
+        wrong : bool array
+            The elements that are known to be wrong, for which no bound is asked.
         """
         self._found = np.ones(np.shape(g), np.bool_)
-        self._array(s, e, g, distances(e, g))
-        return self._found
+        far = distances(e, g)
+        settled = self._settled(s, e, g, far)
+        wrong = wrong & ~settled.near
+        self._array(s, e, g, far, settled._replace(near=settled.near | wrong))
+        return self._found & ~wrong
 
     def _number(self, s: int, e: Any, g: Any, distances: Distances) -> bool:
         return False

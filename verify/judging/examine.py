@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from gtape.recording.record import off
 from gtape.symbolic.balls import objects, precision, sides_of_zeros
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import moved_element, moved_gradient
+from gtape.verify.bounds.inputs import moved_element, moved_element_in_floats, moved_gradient
 from gtape.verify.bounds.local import Floats, Local, check_locally
 from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.bounds.noise_world import MovedWorld
@@ -38,9 +39,9 @@ from gtape.verify.causes.float_range import lost_by_a_rule, overflow_inside, ove
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
-from gtape.verify.judging.comparison import Comparison, Distances, Harmless, Told, Wrong
+from gtape.verify.judging.comparison import Comparison, Distances, Harmless, Told, Wrong, by_fault
 from gtape.verify.judging.connected import order_of
-from gtape.verify.judging.judgement import Judgement, nodes_of, terms_within, to_blame
+from gtape.verify.judging.judgement import MANY, Judgement, nodes_of, terms_within, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
@@ -157,26 +158,46 @@ class Gradient(Judgement):
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
         trusted = self._conventions(oracle)
-        return blame(self.program, oracle, failures, self.got, self.order, trusted, self._harmless(trusted))
+        return blame(self.program, oracle, failures, self.got, self.order, trusted, self._harmless(oracle, trusted))
 
-    def _harmless(self, trusted: frozenset[int]) -> Callable[[int, Any], Any]:
-        """A function of a source and its exact numbers: which numbers are right or have a harmless cause.
+    def _harmless(self, oracle: Oracle, trusted: frozenset[int]) -> Callable[[int, Any, frozenset[int]], Any]:
+        """A function of a source, its exact numbers and the faulty nodes: which numbers are right or have a harmless
+        cause.
 
-        The bounds are those of the right derivative, because the inputs move a wrong one by other amounts.
+        The bounds are those of the right derivative, because the inputs move a wrong one by other amounts. The bounds
+        of one row show whether they excuse errors of these nodes; in other rows, no bound is asked for such errors.
+
+        Parameters
+        ----------
+        oracle : Oracle
+            After its replay by the wrong rules.
+        trusted : frozenset of int
+            As for `blame`.
         """
         compared, known = Harmless(self.order, self), list[Oracle]()
+        beyond = set[frozenset[int]]() if self.shared is None else self.shared.beyond
+        several = sum(math.prod(self.program.nodes[i].shape) for i in self.program.outputs) > 1  # else there is one row
+        made = functools.cache(oracle.replay)
 
-        def harmless(s: int, exact: Any) -> Any:
+        def harmless(s: int, exact: Any, faulty: frozenset[int]) -> Any:
             got, before = np.asarray(self.got[s]), self.last
             try:
+                by_rules = made()[s] if faulty and several and got.dtype.kind == "f" else None
+                comparable = by_rules is not None and np.shape(by_rules) == got.shape
+                explained = by_fault(by_rules, exact, got) if comparable else np.False_
                 if not known:
                     by_bodies = Oracle(self.program, self.seeds, by_bodies=True)
                     by_bodies.trusted = trusted
-                    by_bodies.evaluate()
+                    if self.shared is not None:
+                        by_bodies.shared = self.shared.get(("through bodies", trusted), Shared)
+                    by_bodies.evaluate_once()
                     by_bodies.replay()
                     known.append(by_bodies)
                 self.last = known[0]
-                return compared.mask(s, exact, got)
+                mask = compared.mask(s, exact, got, explained if faulty in beyond else np.False_)
+                if explained.any() and not (mask & explained).any():
+                    beyond.add(faulty)
+                return mask
             except (ArithmeticError, ValueError, TypeError, IndexError, TooDeep):  # a wrong rule may give other shapes
                 return np.zeros(got.shape, np.bool_)
             finally:
@@ -312,7 +333,7 @@ class Gradient(Judgement):
         return super()._oracle()
 
     def bounds(self, runs: int) -> list[Any] | None:
-        return global_bounds(self.program, self.seeds, runs)
+        return global_bounds(self.program, self.seeds, runs, shared=self.shared)
 
     def moving(self, oracle: Oracle, start: dict[int, Any], number: int) -> list[Any]:
         return moved_gradient(oracle, start, number)
@@ -332,6 +353,8 @@ class Gradient(Judgement):
     def moved_element(self, s: int, place: tuple[int, ...]) -> float:
         node = self.program.nodes[self.program.sources[s][0]]
         many = np.size(node.output) > 1 and np.asarray(node.output).dtype.kind == "f"
+        if many and self.program.size > MANY:
+            return moved_element_in_floats(self.program, self.nudged, s, place)
         return moved_element(self._oracle(), s, place) if many else 0.0
 
     def terms(self) -> list[Any]:
@@ -346,7 +369,7 @@ class Gradient(Judgement):
     def nudged(self, world: Any) -> list[Any]:
         if self.known is not None and isinstance(world, MovedWorld):
             return self.known.moved_in_floats(world)
-        return noisy_gradient(self.program, self.seeds, world)
+        return noisy_gradient(self.program, self.seeds, world, self.shared)
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         if self.checked_ops is not None and not self.checked_ops.findings:
@@ -458,7 +481,7 @@ def examine(
             return Report(findings=found)
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement, report) or report
-        explain(program, report)
+        explain(program, report, shared=shared)
         return report
 
 

@@ -78,7 +78,7 @@ from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import digits_of, spacing
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["Judgement", "nodes_of", "precisions_of", "terms_within", "to_blame"]
+__all__ = ["MANY", "Judgement", "nodes_of", "precisions_of", "terms_within", "to_blame"]
 
 # Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
 _FEW, _FEW_SLOW = 100_000, 2_000
@@ -86,7 +86,7 @@ _MANY_PAIRS = 16  # of sides of a custom gradient, so that their sums do not agr
 _FEW_LOST = 8  # values outside of their range that are tried
 _NEARBY = 16  # moves of the inputs that may cross a kink
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
-_MANY = 2_000  # programs with more numbers than this move their inputs in floats
+MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _PART = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 _FARTHER = 2300  # an exponent of infinities other than the usual one
 _LOST = frozenset({"cancellation", "unstable"})  # verdicts that stand only if the number compared with is a limit
@@ -187,14 +187,14 @@ class Judgement(Causes):
         made, size = None, self.program.size
         if count == MOVES[0] and size <= _SOME:
             return []
-        if count > MOVES[0] and size <= _MANY:
+        if count > MOVES[0] and size <= MANY:
             made = moves(self.program, self.moved_along, count, self.moved_apart)
         if made is not None:
             return made
         return moves_in_floats(self.program, self.nudged, count)
 
     def moved_decimals(self) -> list[Any]:
-        return moves_of_decimals(self.program, self.moved_along) if self.program.size <= _MANY else []
+        return moves_of_decimals(self.program, self.moved_along) if self.program.size <= MANY else []
 
     def moved_along(self, start: dict[int, Any], number: int) -> list[Any]:
         """As `moving`, from the exact values that the comparison knows."""
@@ -212,7 +212,7 @@ class Judgement(Causes):
         return self.nearby(count, SPREADS)
 
     def real_moves(self) -> list[RealMoves]:
-        if self.program.size > _MANY or kinks_met(self.program, self._oracle(), self.order):
+        if self.program.size > MANY or kinks_met(self.program, self._oracle(), self.order):
             return []
         # The ties of moved values are none of the derivative's.
         apart = contextlib.nullcontext() if assumed.get("ties") is None else ties_assumed()
@@ -500,7 +500,7 @@ class Judgement(Causes):
         found: list[Any] = [
             None if a is None or b is None else np.fmin(a, b) for a, b in zip(bounds, noise, strict=True)
         ]
-        small = self.program.size <= _MANY  # larger programs move in floats, which cross kinks
+        small = self.program.size <= MANY  # larger programs move in floats, which cross kinks
         moved = (moves(self.program, self.moved_along, MOVES[1], self.moved_apart) if small else None) or []
         many = math.sqrt(max(1, self.roundings()))
         for s, m in enumerate(moved):

@@ -26,11 +26,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+_ROOM = 500_000  # numbers of moved and noisy values that one program keeps
+
+
 class Shared:
     """The data that the rows of one derivative share: exact values and jets, which depend on no cotangent."""
 
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
+        self._room = _ROOM
         self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
         # Results of the short way for the first row, or for the last one whose ops were checked; False without any.
         self.short: Any = None
@@ -38,6 +42,8 @@ class Shared:
         self.limits: int | None = None  # the bits with which a row was right that took infinities as limits
         # The cotangents, exact numbers and answers of the last compared row; see `Gradient.shortly`.
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
+        # Sets of faulty nodes whose errors no bound excused in an earlier row.
+        self.beyond: set[frozenset[int]] = set()
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
         """The result of `make`, which is called once for each precision, and again where notes are taken.
@@ -57,6 +63,17 @@ class Shared:
         made = make()
         if circumstances() == state:
             self._kept[key] = made, [] if ties is None else ties[before:]
+        return made
+
+    def get_some(self, name: Any, make: Callable[[], Any], size: int) -> Any:
+        """As `get`, for results of `size` numbers each; those beyond `_ROOM` numbers in all are made each time."""
+        state = circumstances()
+        if state is None or (name, state) in self._kept:
+            return self.get(name, make)
+        if size > self._room:
+            return make()
+        made = self.get(name, make)
+        self._room -= size
         return made
 
     def known(self, name: Any) -> Any:
