@@ -408,10 +408,17 @@ class GradNode:
         self.form = form
 
 
-def note_branch(tensor: Any) -> None:
-    """Note a tensor whose truth value was taken, because a tie in its comparison makes the branch arbitrary."""
+def note_branch(tensor: Any, read: type = bool) -> None:
+    """Note a tensor whose truth value or integers Python read, because a tie before them makes the branch arbitrary.
+
+    Parameters
+    ----------
+    tensor : Tensor
+    read : {bool, int}
+        Whether a truth value or integers.
+    """
     for session in _noting(tensor):
-        _append(session, "branches", (tensor._record, tensor._value, user_line()))
+        _append(session, "branches", (tensor._record, tensor._value, user_line(), read))
 
 
 def note_conversion(tensor: Any, made: Any) -> Any:
@@ -440,6 +447,8 @@ def note_conversion(tensor: Any, made: Any) -> Any:
     found = Conversion(tensor, made, _is_library_asking(asking))
     found.is_shown = asking is not None and _is_for_people(asking)
     _append_to(sessions, "conversions", found)
+    if not found.is_shown and (isinstance(made, int) or getattr(made, "dtype", np.dtype(float)).kind in "biu"):
+        _append_to(sessions, "branches", (found.record, found.value, found.line, int))
     return made
 
 
@@ -601,8 +610,8 @@ def _noting(tensor: Any) -> list[Session]:
     return here + [s for s in recording_elsewhere(tensor) if s not in here]
 
 
-def branches_taken(session: Any) -> Noted:
-    """For each truth value taken while a session recorded: the record, the value, and the user's line."""
+def branches_taken(session: Any) -> list[tuple[Any, Any, Any, type]]:
+    """For each truth value or integers read while a session recorded: record, value, user's line, and bool or int."""
     return list(session.branches)
 
 

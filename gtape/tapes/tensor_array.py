@@ -12,7 +12,7 @@ from gtape.base.scalars import int_of, truth_of
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OutOfRangeError, ResourceExhaustedError
-from gtape.tensors.axes import only_int
+from gtape.tensors.axes import integers_read, only_int
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 
@@ -31,6 +31,13 @@ def _as(value: Any, dtype: np.dtype[Any]) -> Tensor:
         except (TypeError, ValueError):
             return convert_to_tensor(value)
     return convert_to_tensor(value)
+
+
+def _places_read(v: Any, method: str, name: str = "indices") -> Any:
+    """Whole numbers that are places or sizes in an array, which no tape follows."""
+    t = as_operand(v)
+    integers_read(t)
+    return whole_numbers(t, f"TensorArray.{method}", name)
 
 
 @diagnosed_methods
@@ -217,7 +224,7 @@ class TensorArray:
         """The elements at `indices` along a new first axis."""
         from gtape.ops.shape.join import stack
 
-        return stack([self._present(self._place(i)) for i in whole_numbers(indices, "TensorArray.gather", "indices")])
+        return stack([self._present(self._place(i)) for i in _places_read(indices, "gather")])
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements concatenated along their first axis."""
@@ -239,7 +246,7 @@ class TensorArray:
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """Write row i of `value` at ``indices[i]``. Returns the array."""
-        places = np.atleast_1d(whole_numbers(indices, "TensorArray.scatter", "indices"))
+        places = np.atleast_1d(_places_read(indices, "scatter"))
         rows = list(_as(value, self._dtype))
         if len(places) != len(rows):
             raise InvalidArgumentError(f"Expected as many indices as rows: {len(places)} indices for {len(rows)} rows")
@@ -250,7 +257,7 @@ class TensorArray:
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """Replace all elements by pieces of `value` with the given lengths along its first axis. Returns the array."""
         t = as_operand(_as(value, self._dtype))
-        sizes = whole_numbers(lengths, "TensorArray.split", "lengths")
+        sizes = _places_read(lengths, "split", "lengths")
         if sizes.ndim != 1:
             raise InvalidArgumentError(f"Expected lengths to be a vector, received shape: {list(sizes.shape)}")
         if not t._layout.shape:

@@ -11,6 +11,8 @@ import numpy as np
 
 from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError, OperandTypeError, OperandValueError, ResourceExhaustedError
+from gtape.recording.record import get_stack
+from gtape.recording.trace import note_branch
 
 __all__: list[str] = []
 
@@ -94,6 +96,13 @@ def scalar_int(v: Any) -> int:
         raise error(f"a whole number is needed (in a shape, an axis, a size), not {shown(v)}") from None
 
 
+def integers_read(tensor: Any) -> Any:
+    """The raw integers of a tensor that an op reads as sizes or places. A check notes them as it notes a branch."""
+    if getattr(tensor, "_record", None) is not None and get_stack().trace:
+        note_branch(tensor, int)
+    return tensor._value
+
+
 def static_ints(v: Any) -> tuple[int, ...]:
     """A static list of integers, from a sequence, TensorShape, tensor or array, or from one integer.
 
@@ -104,7 +113,7 @@ def static_ints(v: Any) -> tuple[int, ...]:
     if getattr(type(v), "_is_gtape_tensor", False):
         v = v._as_tensor()
     if hasattr(v, "_layout"):
-        v = np.asarray(v._value)
+        v = np.asarray(integers_read(v))
     if isinstance(v, np.ndarray):
         if v.size > _MOST:
             raise _too_many(v.size)

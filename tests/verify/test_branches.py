@@ -448,3 +448,85 @@ def test_a_branch_that_only_the_point_takes_is_refused_outside_of_the_sides_of_a
 def test_a_value_that_leaves_the_tape_is_found_beside_a_branch_that_only_the_point_takes() -> None:
     found = check(lambda x: 3.0 * x if x == 0.0 else x + tf.Variable(2.0 * x), np.array(0.0))
     assert not found.ok and "unconnected" in {v.verdict for v in found.findings}
+
+
+# Integers that Python reads at a jump. Each function is x up to 1, and 2 * x - 1 from there on.
+def whole(x: Any) -> Any:
+    return tf.cast(tf.floor(x), tf.int32)
+
+
+def add_up(x: Any) -> Any:
+    y = x
+    for k in range(whole(x)):
+        y = y + (x - 1.0 - k)
+    return y
+
+
+READ: dict[str, Callable[[Any], Any]] = {
+    "switch_case": lambda x: tf.switch_case(whole(x), [lambda: x, lambda: 2 * x - 1]),
+    "int of a step": lambda x: [x, 2 * x - 1][int(tf.floor(x))],
+    "int of a float": lambda x: [x, 2 * x - 1][int(x)],
+    "int of a truth value": lambda x: [x, 2 * x - 1][int(x >= 1)],
+    "index of a list": lambda x: [x, 2 * x - 1][whole(x)],
+    "numpy": lambda x: [x, 2 * x - 1][whole(x).numpy()],
+    "range": add_up,
+    "element": lambda x: tf.stack([x, 2 * x - 1])[whole(x)],
+    "slice": lambda x: tf.reduce_sum(tf.stack([x, x - 1])[: whole(x) + 1]),
+    "roll": lambda x: tf.roll(tf.stack([2 * x - 1, x]), whole(x), 0)[1],
+    "pad": lambda x: tf.pad(tf.stack([x, 2 * x - 1]), [[1 - whole(x), 0]])[1],
+    "tile": lambda x: tf.reduce_sum(tf.tile(tf.reshape(x - 1, [1]), [whole(x) + 1])) + 1,
+    "repeat": lambda x: tf.reduce_sum(tf.repeat(tf.reshape(x - 1, [1]), whole(x) + 1)) + 1,
+    "TensorArray": lambda x: tf.TensorArray(x.dtype, 2).unstack(tf.stack([x, 2 * x - 1])).gather([whole(x)])[0],
+    "argmax": lambda x: [2 * x - 1, x][int(tf.argmax(tf.stack([2 * x - 1, x])))],
+    "branch on a step": lambda x: x if tf.floor(x) < 0.5 else 2 * x - 1,
+    "branch on an integer": lambda x: x if whole(x) == 0 else 2 * x - 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ)
+def test_an_integer_that_python_reads_at_a_jump_is_a_convention(name: str) -> None:
+    report = check(READ[name], 1.0)
+    assert report.ok and report.verdict == "convention", report
+    assert [v.line[0] for v in report.findings] == [__file__]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_claims_at_a_jump_of_an_integer_lie_between_the_branches_beside(name: str) -> None:
+    assert all(judge(READ[name], 1.0, claim).ok for claim in (1.0, 1.5, 2.0))
+    assert not any(judge(READ[name], 1.0, claim).ok for claim in (0.75, 2.25, -1.0))
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("at", [0.5, 1.5])
+def test_an_integer_beside_its_jump_says_nothing(name: str, at: float) -> None:
+    assert check(READ[name], at).verdict == "correct"
+
+
+def test_an_integer_that_does_not_change_at_the_jump_says_nothing() -> None:
+    assert check(lambda x: [x, 2 * x][min(int(x + 1.0 > 0.5), 1)], 1.0).verdict == "correct"
+    assert check(lambda x: x if tf.floor(x) > -5.0 else 2 * x, 1.0).verdict == "correct"
+
+
+def test_an_integer_that_only_the_jump_itself_gives_is_judged_by_the_branches_beside() -> None:
+    def f(x: Any) -> Any:
+        return [3 * x, 7 * x, 3 * x][int(tf.sign(x)) + 1]
+
+    report = check(f, 0.0)
+    assert not report.ok and report.verdict == "convention"
+    assert judge(f, 0.0, 3.0).ok and not judge(f, 0.0, 7.0).ok
+
+
+def test_an_integer_that_rounding_decided_is_conditioning() -> None:
+    # 1e16 + 1 rounds to 1e16, whose floor is another one.
+    report = check(lambda x: [x, 2 * x][int(tf.floor((x + 1e16) - 1e16))], 1.0)
+    assert report.ok and report.verdict == "conditioning", report
+
+
+def test_an_integer_in_a_text_is_no_branch() -> None:
+    texts = []
+
+    def f(x: Any) -> Any:
+        texts.append(f"step {whole(x)}")
+        return 2 * x
+
+    assert check(f, 1.0).verdict == "correct" and texts[0] == "step 1"

@@ -1,16 +1,18 @@
-"""Python branches on recorded values: at a tie the derivative of the branch taken is a convention."""
+"""Python branches on recorded values, and integers that Python reads: at a tie the outcome taken is a convention."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from flint import arb
 
 from gtape.recording.trace import branches_taken
 from gtape.symbolic.balls import objects, precision
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.choices import varying
+from gtape.verify.causes.choices import may_decide, tied_decisions, values_beside, varying, words_of
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
@@ -35,8 +37,8 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
     Returns
     -------
     list of Finding
-        `convention` for a branch on a comparison of equal numbers, `conditioning` for a branch that rounding decided
-        against the exact values; each once per line of the user's code.
+        `convention` for a branch on a comparison of equal numbers or an integer read at a jump, `conditioning` for one
+        that rounding decided against the exact values; each once per line of the user's code.
     """
     return [found for found, _ in _met(session, sources, order)]
 
@@ -55,30 +57,123 @@ def _met(session: Any, sources: list[Any], order: int) -> list[tuple[Finding, bo
     taken = branches_taken(session)
     if not taken:
         return []
-    program = build([(r, v) for r, v, _ in taken], sources, session)
-    asked = {i: line for i, (_, _, line) in zip(reversed(program.outputs), reversed(taken), strict=True)}
+    program = build([(r, v) for r, v, *_ in taken], sources, session)
+    asked = [
+        _Asked(i, line, read) for i, (_, _, line, read) in zip(reversed(program.outputs), reversed(taken), strict=True)
+    ]
     moving = varying(program)
-    deciding = {i: [n for n in _deciding(program, i) if n.index in moving] for i in asked}
-    if not any(deciding.values()):
+    asked = [a for a in asked if a.index in moving]
+    deciding = {a.index: [n for n in _deciding(program, a.index) if n.index in moving] for a in asked}
+    stepping = [a for a in asked if _steps(program, a, moving)]
+    if not (any(deciding.values()) or stepping):
         return []
     with np.errstate(all="ignore"):
         for bits in _BITS:
             with precision(bits):
                 try:
-                    env = _values(program)
-                    found = [(asked[i], n, how) for i in asked for n in deciding[i] if (how := _decided(n, env, bits))]
+                    oracle = _evaluated(program)
+                    env = oracle.env
+                    found = [(a, n, how) for a in asked for n in deciding[a.index] if (how := _decided(n, env, bits))]
                 except ArithmeticError:
                     continue
                 break
         else:
             return []
-    told: dict[Any, tuple[Finding, bool]] = {}
-    for line, n, (verdict, reason) in found:
-        isolated = verdict == "convention" and _is_isolated(n, env)
-        if (line, verdict) not in told or (isolated and not told[line, verdict][1]):
-            made = Finding(verdict, order=order, op=n.name, line=line, inside=None, reason=reason)
-            told[line, verdict] = made, isolated
+        told: dict[Any, tuple[Finding, bool]] = {}
+
+        def tell(a: _Asked, node: Node, verdict: str, reason: str, isolated: bool) -> None:
+            if (a.line, verdict) not in told or (isolated and not told[a.line, verdict][1]):
+                op = node.name if node.kind == "op" else None
+                made = Finding(verdict, order=order, op=op, line=a.line, inside=None, reason=reason)
+                told[a.line, verdict] = made, isolated
+
+        for a, n, (verdict, reason) in found:
+            tell(a, n, verdict, reason, verdict == "convention" and _is_isolated(n, env))
+        if stepping:
+            known = {a.index for a, *_ in found}
+            for a, n, verdict, reason, isolated in _read_at_steps(program, oracle, stepping):
+                if a.index not in known:
+                    tell(a, n, verdict, reason, isolated)
     return list(told.values())
+
+
+class _Asked(NamedTuple):
+    """A node whose truth value or integers Python read, with the user's line, and bool or int."""
+
+    index: int
+    line: Any
+    read: type
+
+    @property
+    def words(self) -> str:
+        return "this branch" if self.read is bool else "an integer that the program reads here"
+
+    def of(self, value: Any) -> Any:
+        """What Python reads from a value; raises an `ArithmeticError` where an enclosure holds several outcomes."""
+        if np.asarray(value).dtype != object:
+            return np.asarray(value) != 0 if self.read is bool else np.trunc(value)
+        made = np.empty(np.size(value))
+        for k, e in enumerate(np.ravel(value).tolist()):
+            made[k] = _truth(e) if self.read is bool else _whole(e)
+        return made.reshape(np.shape(value))
+
+
+def _truth(e: Any) -> float:
+    if e == 0 or e != 0:
+        return float(e != 0)
+    raise ArithmeticError("a truth value stays open")
+
+
+def _whole(e: Any) -> float:
+    """A real number without its fraction, as by `int`."""
+    found = arb(e).floor().unique_fmpz() if e >= 0 else arb(e).ceil().unique_fmpz()
+    if found is None:
+        raise ArithmeticError("an integer stays open")
+    return float(int(found))
+
+
+def _steps(program: Program, asked: _Asked, moving: set[int]) -> bool:
+    """Whether Python's conversion, or a decision other than a comparison, may give what was read another outcome."""
+    if is_floating(program.nodes[asked.index].output):
+        return not np.iscomplexobj(program.nodes[asked.index].output)
+    return any(
+        j in moving and may_decide(program, program.nodes[j]) and not _is_comparison(program.nodes[j])
+        for j in program.ancestors([asked.index])
+    )
+
+
+def _read_at_steps(
+    program: Program, oracle: Oracle, asked: list[_Asked]
+) -> Iterator[tuple[_Asked, Node, str, str, bool]]:
+    """What Python read differently beside the point: for each the deciding op, verdict, reason, and if it is isolated.
+
+    Steps before the conversion decide here, such as floor or argmax, or the conversion itself.
+    """
+    try:
+        tied = {n.index: n for n in tied_decisions(program, oracle)}
+        sides = [s for s in values_beside(program, oracle) if s is not None]
+    except ArithmeticError:
+        return
+    flipped = {n.index: n for n in oracle.flips}
+    for a in asked:
+        before = set(program.ancestors([a.index]))
+        flips = [n for i, n in flipped.items() if i in before]
+        if flips:
+            reason = f"rounding decided {flips[0].name}, on which {a.words} depends, differently from exact values"
+            yield a, flips[0], "conditioning", reason, False
+            continue
+        node = program.nodes[a.index]
+        recorded = a.of(node.output)
+        try:
+            same = [np.array_equal(a.of(s[a.index]), recorded) for s in sides]
+        except ArithmeticError:
+            continue
+        if all(same):
+            continue
+        ties = [n for i, n in tied.items() if i in before]
+        who = words_of(ties[-1]) if ties else f"a number at a jump of Python's {a.read.__name__}"
+        reason = f"{a.words} depends on {who}: the derivative is that of the outcome taken"
+        yield a, ties[-1] if ties else node, "convention", reason, not any(same)
 
 
 def _is_isolated(node: Node, env: dict[int, Any]) -> bool:
@@ -111,13 +206,14 @@ def _deciding(program: Program, i: int) -> list[Node]:
     return found
 
 
-def _values(program: Program) -> dict[int, Any]:
-    """Exact values of all nodes; comparisons as recorded."""
+def _evaluated(program: Program) -> Oracle:
+    """An oracle with the exact values of all nodes; comparisons as recorded."""
     oracle = Oracle(program, [None] * len(program.outputs))
+    oracle.flips = []
     for node in program.nodes:
         recorded = _is_comparison(node)
         oracle.env[node.index] = BALLS.lift(node.output) if recorded else oracle.value_of(node, oracle.env)
-    return oracle.env
+    return oracle
 
 
 def _decided(node: Node, env: dict[int, Any], bits: int) -> tuple[str, str] | None:

@@ -26,7 +26,7 @@ from gtape.verify.oracles.replay import Shared, decided_anew, is_step
 from gtape.verify.verdicts.ulp import spacing, widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["choices_met", "decides_at_ties", "tied_decisions", "varying"]
+__all__ = ["choices_met", "decides_at_ties", "may_decide", "tied_decisions", "values_beside", "varying", "words_of"]
 
 # Number of ties that are also tried one by one, because each try takes one or two replays.
 _MANY = 4
@@ -69,12 +69,12 @@ def choices_met(
         return [], []  # all ties together change nothing
     if said is _GUARD:
         node = tied[0][0]
-        return [], [Finding("convention", order=order, at=node, inside=True, reason=f"{_words(node)}: {said}")]
+        return [], [Finding("convention", order=order, at=node, inside=True, reason=f"{words_of(node)}: {said}")]
     alone = [t for t in tied[:_MANY] if _what_it_changes(program, oracle, derivative, [t], here) is not None]
     blamed = [*(alone or tied[:1]), *(tied[_MANY:] if alone else [])] if len(tied) > 1 else tied
     findings: dict[Any, Finding] = {}
     for node, _ in blamed:
-        reason = f"{_words(node)}: {said}"
+        reason = f"{words_of(node)}: {said}"
         found = Finding("convention", order=order, at=node, inside=True, reason=reason)
         findings.setdefault((node.name, node.line), found)
     return list(findings.values()), []
@@ -133,7 +133,7 @@ def varying(program: Program) -> set[int]:
 # ------------------------------------------------------------------------------------------------ is it tied
 
 
-def _decides(program: Program, node: Node) -> bool:
+def may_decide(program: Program, node: Node) -> bool:
     """True if an op decides a truth value, an index or an integer from floats."""
     if node.kind != "op" or not any(is_floating(program.nodes[j].output) for j in node.inputs):
         return False
@@ -146,7 +146,7 @@ def _decides(program: Program, node: Node) -> bool:
 
 def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
     """A quick test for ties: another outcome at the next float, or equal elements."""
-    if not _decides(program, node):
+    if not may_decide(program, node):
         return False
     if "comparison" in node.prim.roles:
         return _equal(node, oracle) is not None
@@ -199,14 +199,7 @@ def _equal(node: Node, oracle: Oracle) -> Any:
 
 def _tied(program: Program, oracle: Oracle, suspects: list[Node]) -> list[tuple[Node, list[Any]]]:
     """The decisions at a tie, each with its outcomes before and behind the point."""
-    # Several elements may change together so that nothing changes, so they move along directions of their own.
-    several = sum(int(np.size(program.nodes[nodes[0]].output)) for nodes in program.sources if nodes) > 1
-    ways = range(_WAYS if several and program.size <= _FEW else 1)
-    with precision(_BITS if assumed.get("ties") is None else _BITS_WITH_TIES):
-        sides = [_beside(program, oracle, sign, way) for way in ways for sign in (-1, 1)]
-    if None in sides and program.size <= _FEW:  # such as x and tanh(x) beside 0, or numbers that stay equal
-        with precision(_MOST_BITS), ties_assumed():
-            sides = [_beside(program, oracle, sign, way) for way in ways for sign in (-1, 1)]
+    sides = values_beside(program, oracle)
     found = []
     for node in suspects:
         if any(s is None for s in sides):  # only comparisons of equal numbers need no values of the sides
@@ -219,6 +212,22 @@ def _tied(program: Program, oracle: Oracle, suspects: list[Node]) -> list[tuple[
         if any(_other(o, node.output) for o in outcomes):
             found.append((node, outcomes))
     return found
+
+
+def values_beside(program: Program, oracle: Oracle) -> list[dict[int, Any] | None]:
+    """Exact values of all nodes before and behind the point along some directions, with new decisions.
+
+    None where a decision stays undecided.
+    """
+    # Several elements may change together so that nothing changes, so they move along directions of their own.
+    several = sum(int(np.size(program.nodes[nodes[0]].output)) for nodes in program.sources if nodes) > 1
+    ways = range(_WAYS if several and program.size <= _FEW else 1)
+    with precision(_BITS if assumed.get("ties") is None else _BITS_WITH_TIES):
+        sides = [_beside(program, oracle, sign, way) for way in ways for sign in (-1, 1)]
+    if None in sides and program.size <= _FEW:  # such as x and tanh(x) beside 0, or numbers that stay equal
+        with precision(_MOST_BITS), ties_assumed():
+            sides = [_beside(program, oracle, sign, way) for way in ways for sign in (-1, 1)]
+    return sides
 
 
 def _other(outcome: Any, recorded: Any) -> bool:
@@ -362,7 +371,8 @@ def _number(x: Any, index: tuple[int, ...]) -> str:
     return "none" if x is None else f"{to_float(objects(x))[index]:.6g}"
 
 
-def _words(node: Node) -> str:
+def words_of(node: Node) -> str:
+    """A decision at a tie, in words."""
     if "comparison" in node.prim.roles:
         return f"{node.name} of equal numbers"
     if node.prim.kinks:

@@ -160,7 +160,8 @@ class BranchesBeside:
     def _outside(self, element: Any, order: int, got: float, ends: Interval, *, claimed: bool) -> Finding:
         """The finding about one number that is the derivative of no branch beside the tie."""
         who = self.isolated[0]
-        gives = "the claim is" if claimed else f"the branch on {who.op} of equal numbers gives"
+        of = "the branch at the tie" if who.op is None else f"the branch on {who.op} at the tie"
+        gives = "the claim is" if claimed else f"{of} gives"
         if ends.agree:
             reason = "the function as a whole has a derivative here: all branches that it takes beside this point "
             reason += f"agree, but {gives} another number"

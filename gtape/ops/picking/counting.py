@@ -15,7 +15,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import integers
 from gtape.ops.shape.decisions import decided, is_followed
-from gtape.tensors.axes import scalar_int
+from gtape.tensors.axes import integers_read, scalar_int
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
@@ -371,7 +371,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     if maxlen is None:
         size = n.max(initial=0)
     else:
-        size = np.asarray(as_operand(maxlen)._value)
+        size = np.asarray(integers_read(as_operand(maxlen)))
         if size.ndim:
             raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {shown(maxlen)}")
         if size.dtype.kind not in "iuf" or not np.isfinite(size):

@@ -14,7 +14,7 @@ from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError, OperandValueError
 from gtape.ops.picking.gather import boolean_mask
 from gtape.ops.shape.decisions import decided
-from gtape.tensors.axes import lead_of, scalar_int, static_ints
+from gtape.tensors.axes import integers_read, lead_of, scalar_int, static_ints
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor
 
@@ -96,7 +96,7 @@ def _place_in_key(v: Any) -> int:
                 f"an index must be an integer scalar, not {t.dtype.name} of shape {t._layout.tensor_shape}; "
                 "use gtape.gather for several indices"
             )
-        return int(t._value)
+        return int(integers_read(t))
     try:
         return scalar_int(v)
     except TypeError:

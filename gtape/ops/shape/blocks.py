@@ -14,7 +14,7 @@ from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.shape.spatial import rank, reshaped
-from gtape.tensors.axes import scalar_int
+from gtape.tensors.axes import integers_read, scalar_int
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["batch_to_space", "depth_to_space", "space_to_batch", "space_to_batch_nd", "space_to_depth"]
@@ -121,8 +121,8 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
 
 def _blocks(input: Any, block_shape: Any, pairs: Any, what: str, op: str) -> tuple[Tensor, list[int], Pairs]:
     x = as_operand(input)
-    blocks = np.asarray(as_operand(block_shape)._value).reshape(-1).tolist()
-    given = np.asarray(as_operand(pairs)._value)
+    blocks = np.asarray(integers_read(as_operand(block_shape))).reshape(-1).tolist()
+    given = np.asarray(integers_read(as_operand(pairs)))
     m = len(blocks)
     if given.shape != (m, 2) or given.dtype.kind not in "iu":
         raise errors.InvalidArgumentError(
@@ -223,7 +223,7 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     op = "batch_to_space"
     size = as_operand(block_shape)
     if not size._layout.shape:  # one size for all axes, which only this direction takes in TensorFlow
-        block_shape = np.full(as_operand(crops)._layout.shape[:1], size._value)
+        block_shape = np.full(as_operand(crops)._layout.shape[:1], integers_read(size))
     x, blocks, cuts = _blocks(input, block_shape, crops, "crops", op)
     m, many = len(blocks), math.prod(blocks)
     n, space, rest = x._layout.shape[0], x._layout.shape[1 : m + 1], x._layout.shape[m + 1 :]

@@ -14,7 +14,7 @@ from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.shape.decisions import decided
 from gtape.ops.shape.join import same_dtypes
-from gtape.tensors.axes import check_room, one_axis, scalar_int, shape_of, static_ints
+from gtape.tensors.axes import check_room, integers_read, one_axis, scalar_int, shape_of, static_ints
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, number_read, wrap
 
 __all__ = ["meshgrid", "pad", "repeat", "tile"]
@@ -84,7 +84,7 @@ def pad(
     """
     t = as_operand(tensor)
     shape = t._layout.shape
-    amounts = np.asarray(as_operand(paddings)._value)
+    amounts = np.asarray(integers_read(as_operand(paddings)))
     if amounts.size == 0:
         amounts = amounts.reshape(0, 2)
     if amounts.shape != (len(shape), 2) or (amounts.dtype.kind not in "iu" and amounts.size):
@@ -200,7 +200,10 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         raise ValueError(f"axis {axis} is not in [{-t.ndim}, {t.ndim}), for a tensor of shape {t._layout.tensor_shape}")
     a = one_axis(axis, t.ndim)
     shape = t._layout.shape
-    times = static_ints(repeats)
+    if is_tensor(repeats) and as_operand(repeats)._layout.size != 1:  # `decided` shows them to a check
+        times = static_ints(wrap(as_operand(repeats)._value))
+    else:
+        times = static_ints(repeats)
     if len(times) not in (1, shape[a]):
         raise ValueError(
             f"repeats must be one number or {shape[a]}, for axis {a} of shape {t._layout.tensor_shape}, got {times}"
