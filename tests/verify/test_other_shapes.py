@@ -168,3 +168,65 @@ def test_slices_with_open_and_negative_ends_are_those_of_numpy(key: Any) -> None
         tape.watch(x)
         y = tf.reduce_sum(x[key] ** 2)
     assert np.array_equal(x[key].numpy(), value[key]) and np.array_equal(tape.gradient(y, x).numpy(), slope)
+
+
+_WEIGHTS = tf.constant([1.0, 2.0], tf.float64)
+_IN_ORDER = np.zeros(2)
+
+
+def _segment(x: Any) -> Any:
+    return tf.cast(x > 0.0, tf.int32)
+
+
+def _weighted_segments(x: Any) -> Any:
+    sums = tf.math.segment_sum(x, _segment(x))
+    return tf.reduce_sum(sums * _WEIGHTS[: sums.shape[0]])
+
+
+# Each function, its point, the derivatives on its sides and between them, and others.
+OTHER_SIZES: dict[str, tuple[Callable[..., Any], Any, Any, Any]] = {
+    "dynamic_partition": (
+        lambda x: sum(k * tf.reduce_sum(p) for k, p in enumerate(tf.dynamic_partition(x, _segment(x), 2), 1)), _AT,
+        [[1.0, 2.0], [2.0, 2.0], [1.5, 2.0]], [[0.0, 2.0], [3.0, 2.0], [1.0, 1.0]],
+    ),
+    "repeat": (
+        lambda x: tf.reduce_sum(tf.repeat(x, _segment(x) + 1)), _AT,
+        [[1.0, 2.0], [2.0, 2.0], [1.5, 2.0]], [[0.0, 2.0], [3.0, 2.0], [1.0, 1.0]],
+    ),
+    "weighted segments": (
+        _weighted_segments, _IN_ORDER, [[1.0, 1.0], [2.0, 2.0], [1.0, 2.0], [1.5, 1.75]], [[0.0, 2.0], [3.0, 2.0]],
+    ),
+    "last segment": (
+        lambda x: tf.reduce_sum(tf.math.segment_sum(x, _segment(x))[-1:]), _IN_ORDER,
+        [[1.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [2.0, 1.0]],
+    ),
+    "segment_mean": (
+        lambda x: tf.reduce_sum(tf.math.segment_mean(x, _segment(x))), _IN_ORDER,
+        [[0.5, 0.5], [1.0, 1.0]], [[0.0, 0.0], [2.0, 1.0]],
+    ),
+    "dynamic_stitch": (
+        lambda x: tf.reduce_sum(tf.dynamic_stitch([_segment(x)], [x])[-1:]), _IN_ORDER,
+        [[0.0, 1.0], [1.0, 0.0]], [[2.0, 1.0]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_SIZES)
+def test_claims_where_partitions_and_segments_change_in_size_lie_between_the_sides(name: str) -> None:
+    f, at, inside, outside = OTHER_SIZES[name]
+    assert check(f, at).ok
+    assert all(judge(f, (at,), np.array(c)).ok for c in inside)
+    assert not any(judge(f, (at,), np.array(c)).ok for c in outside)
+
+
+def test_a_size_that_no_tie_changes_says_nothing_more() -> None:
+    found = check(lambda x: tf.reduce_sum(tf.math.bincount(_segment(x), weights=x, minlength=2)[-1:]), _IN_ORDER)
+    assert [v.verdict for v in found.findings] == ["convention"] and "branch" not in found.findings[0].reason
+
+
+def test_claims_by_rows_of_constants_beside_a_branch_are_judged() -> None:
+    def f(x: Any) -> Any:
+        kept = tf.math.bincount(_segment(x), weights=x, minlength=2)
+        return tf.reduce_sum(kept[-1:]) if x[0] > 0.0 else tf.reduce_sum(kept[1:])
+
+    assert judge(f, (_IN_ORDER,), np.array([0.0, 1.0])).ok and not judge(f, (_IN_ORDER,), np.array([2.0, 1.0])).ok

@@ -87,6 +87,8 @@ def _met(session: Any, sources: list[Any], order: int) -> list[tuple[Finding, bo
                 made = Finding(verdict, order=order, op=op, line=a.line, inside=None, reason=reason)
                 told[a.line, verdict] = made, isolated
 
+        # A comparison at a tie may leave an integer the same.
+        found = [(a, n, how) for a, n, how in found if a.read is bool or how[0] != "convention"]
         for a, n, (verdict, reason) in found:
             tell(a, n, verdict, reason, verdict == "convention" and _is_isolated(n, env))
         if stepping:
@@ -133,11 +135,16 @@ def _whole(e: Any) -> float:
 
 
 def _steps(program: Program, asked: _Asked, moving: set[int]) -> bool:
-    """Whether Python's conversion, or a decision other than a comparison, may give what was read another outcome."""
+    """Whether what was read is to be compared with its values beside the point.
+
+    A truth value that depends on comparisons alone is at a tie where a comparison is.
+    """
     if is_floating(program.nodes[asked.index].output):
         return not np.iscomplexobj(program.nodes[asked.index].output)
     return any(
-        j in moving and may_decide(program, program.nodes[j]) and not _is_comparison(program.nodes[j])
+        j in moving
+        and may_decide(program, program.nodes[j])
+        and (asked.read is int or not _is_comparison(program.nodes[j]))
         for j in program.ancestors([asked.index])
     )
 
@@ -151,7 +158,7 @@ def _read_at_steps(
     """
     try:
         tied = {n.index: n for n in tied_decisions(program, oracle)}
-        sides = [s for s in values_beside(program, oracle) if s is not None]
+        sides = values_beside(program, oracle)
     except ArithmeticError:
         return
     flipped = {n.index: n for n in oracle.flips}
@@ -165,15 +172,15 @@ def _read_at_steps(
         node = program.nodes[a.index]
         recorded = a.of(node.output)
         try:
-            same = [np.array_equal(a.of(s[a.index]), recorded) for s in sides]
+            same = [None if s is None else np.array_equal(a.of(s[a.index]), recorded) for s in sides]
         except ArithmeticError:
             continue
-        if all(same):
-            continue
         ties = [n for i, n in tied.items() if i in before]
+        if False not in same and not (None in same and ties):
+            continue
         who = words_of(ties[-1]) if ties else f"a number at a jump of Python's {a.read.__name__}"
         reason = f"{a.words} depends on {who}: the derivative is that of the outcome taken"
-        yield a, ties[-1] if ties else node, "convention", reason, not any(same)
+        yield a, ties[-1] if ties else node, "convention", reason, not any(s is not False for s in same)
 
 
 def _is_isolated(node: Node, env: dict[int, Any]) -> bool:

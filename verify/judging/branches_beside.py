@@ -382,7 +382,7 @@ def _tiny(dtype: Any) -> float:
 
 def _are_finite(arrays: list[Any]) -> bool:
     """Whether all enclosures in some arrays are finite."""
-    return all(e.is_finite() for a in arrays for e in objects(a).ravel().tolist())
+    return all(isinstance(e, int) or e.is_finite() for a in arrays for e in objects(a).ravel().tolist())
 
 
 def _are_sharp(arrays: list[Any]) -> bool:

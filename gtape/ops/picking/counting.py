@@ -14,7 +14,7 @@ from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import integers
-from gtape.ops.shape.decisions import decided, is_followed
+from gtape.ops.shape.decisions import decided, is_followed, size_decided
 from gtape.tensors.axes import integers_read, scalar_int
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
@@ -102,11 +102,14 @@ def bincount(
         raise InvalidArgumentError(f"bincount: Input arr must be non-negative! Got {int(values.min())}")
     if axis == -1 and values.ndim > 2:
         raise InvalidArgumentError(f"bincount along axis -1 takes at most two axes, got shape {list(values.shape)}")
-    size = int(values.max()) + 1 if values.size else 0
-    if minlength is not None:
-        size = max(size, scalar_int(minlength))
-    if maxlength is not None:
-        size = min(size, scalar_int(maxlength))
+    least = 0 if minlength is None else scalar_int(minlength)
+    most = None if maxlength is None else scalar_int(maxlength)
+
+    def size_of(v: Any) -> Any:
+        wanted = max(int(v.max(initial=-1)) + 1, least)
+        return wanted if most is None else min(wanted, most)
+
+    size = size_decided(size_of, numbers)
     count = values.shape[0] if axis == -1 and values.ndim == 2 else 1
     shape = (count, size) if axis == -1 and values.ndim == 2 else (size,)
     total = count * size
@@ -190,7 +193,7 @@ def confusion_matrix(
         shapes[1] = b.shape[:-1]
     if shapes[0] != shapes[1]:
         raise InvalidArgumentError(f"confusion_matrix: labels and predictions have shapes {shapes[0]} and {shapes[1]}")
-    size = int(max(a.max(initial=-1), b.max(initial=-1))) + 1 if n is None else n
+    size = size_decided(lambda a, b: max(a.max(initial=-1), b.max(initial=-1)) + 1, *given) if n is None else n
 
     def places(a: Any, b: Any) -> Any:
         return a.reshape(-1) * size + b.reshape(-1)
@@ -369,7 +372,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     if n.dtype.kind not in "iuf":
         raise OperandTypeError(f"sequence_mask: `lengths` must be whole numbers, not {t.dtype.name}")
     if maxlen is None:
-        size = n.max(initial=0)
+        size = size_decided(lambda n: np.max(n, initial=0), t)
     else:
         size = np.asarray(integers_read(as_operand(maxlen)))
         if size.ndim:

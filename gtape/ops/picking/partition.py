@@ -13,7 +13,7 @@ from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import integers
-from gtape.ops.shape.decisions import decided, is_followed
+from gtape.ops.shape.decisions import decided, is_followed, size_decided
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -77,6 +77,10 @@ def _places_of(p: Any, numbers: Any) -> Any:
     return np.flatnonzero(numbers == p)
 
 
+def _number_after_greatest(*numbers: Any) -> Any:
+    return max(i.max(initial=-1) for i in numbers) + 1
+
+
 @diagnosed
 def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     """Put slices of several tensors together by number. Of several slices with one number, the last counts.
@@ -120,7 +124,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     flat = np.concatenate([i.reshape(-1) for i in numbers]).astype(np.int64)
     if flat.size and flat.min() < 0:
         raise InvalidArgumentError(f"dynamic_stitch: indices must not be negative, got {int(flat.min())}")
-    size = int(flat.max()) + 1 if flat.size else 0
+    size = size_decided(_number_after_greatest, *wanted) if flat.size else 0
     # An additional row of zeros, for numbers without a slice.
 
     def last(*numbers: Any) -> Any:

@@ -11,7 +11,7 @@ from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import integers, scatter_rows_kernel
-from gtape.ops.shape.decisions import decided, is_followed
+from gtape.ops.shape.decisions import decided, is_followed, size_decided
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -138,7 +138,7 @@ def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, i
         raise InvalidArgumentError(
             f"{op}: segment ids are not increasing, or negative: sort them, or use unsorted_{op}, got {ids.tolist()}"
         )
-    return t, decided(_itself, numbers), int(ids[-1]) + 1 if ids.size else 0
+    return t, decided(_itself, numbers), size_decided(_number_after_last, numbers) if ids.size else 0
 
 
 def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Tensor, Tensor, int]:
@@ -170,6 +170,10 @@ def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tu
 
 def _itself(ids: Any) -> Any:
     return ids
+
+
+def _number_after_last(ids: Any) -> Any:
+    return ids[-1] + 1
 
 
 def _column(values: Any, t: Tensor) -> Any:

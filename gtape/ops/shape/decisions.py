@@ -10,6 +10,7 @@ import numpy as np
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
 from gtape.recording import record
+from gtape.tensors.axes import integers_read
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__: list[str] = []
@@ -40,6 +41,14 @@ def decided(work: Callable[..., Any], *tensors: Tensor) -> Tensor:
         made: Tensor = _decided(tensors[0], work=work) if len(tensors) == 1 else _decided_together(work, tensors)
         return made
     return wrap(work(*[np.asarray(t._value) for t in tensors]))
+
+
+def size_decided(work: Callable[..., Any], *tensors: Tensor) -> int:
+    """An integer that a function of NumPy arrays computes from tensors, such as a size, which ops take as a constant.
+
+    A check notes it as it notes a branch, because the program has another constant where the tensors decide otherwise.
+    """
+    return int(integers_read(decided(lambda *v: np.asarray(work(*v), np.int64), *tensors)))
 
 
 def is_followed(*tensors: Tensor) -> bool:
