@@ -137,3 +137,15 @@ def test_declarations_that_say_too_much_or_too_little() -> None:
             check_declaration(floor)
     finally:
         floor.kernel = kernel
+
+
+@pytest.mark.parametrize("at", [-1.0, -0.5, -3.0])
+@pytest.mark.parametrize("f", [lambda y: 0.0**y, lambda y: 2.0 * tf.pow(tf.zeros((), tf.float64), y)])
+def test_an_infinite_value_has_no_exact_derivative(f: Any, at: float) -> None:
+    assert check(f, at).verdict == "domain"
+    with pytest.raises(ArithmeticError, match=r"the function is infinite at this point|not finite"):
+        exact(f, at)
+
+
+def test_a_value_that_overflows_has_an_exact_derivative() -> None:
+    assert str(exact(lambda x: tf.exp(1000.0 + x), 0.0, digits=5)[()]) == "1.9701e+434"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import check, judge
+from gtape.verify import check, exact, judge
 
 _AT = np.array([0.0, 1.0])
 
@@ -119,6 +119,8 @@ def test_sizes_that_are_constants_in_the_record_leave_the_other_sides_undecided(
     assert found.verdict == "undecided" and "other outcome of a decision" in found.findings[0].reason
     claimed = judge(f, (_AT,), np.array([2.0, 2.0]))
     assert claimed.verdict == "undecided" and all(v.verdict != "rule" for v in claimed.findings)
+    with pytest.raises(ArithmeticError, match="not decided: with the other outcome of a decision"):
+        exact(f, _AT)
 
 
 @pytest.mark.parametrize(
@@ -230,3 +232,7 @@ def test_claims_by_rows_of_constants_beside_a_branch_are_judged() -> None:
         return tf.reduce_sum(kept[-1:]) if x[0] > 0.0 else tf.reduce_sum(kept[1:])
 
     assert judge(f, (_IN_ORDER,), np.array([0.0, 1.0])).ok and not judge(f, (_IN_ORDER,), np.array([2.0, 1.0])).ok
+
+
+def test_lengths_with_fractions_keep_the_size_of_their_mask() -> None:
+    assert tf.sequence_mask(tf.constant([0.5, 2.5])).shape == (2, 3)

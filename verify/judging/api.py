@@ -47,7 +47,7 @@ from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.judging.left import add_values_left, other_numbers, values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.sizes import leave_sizes_open
-from gtape.verify.judging.undefined import UNDEFINED, is_undefined
+from gtape.verify.judging.undefined import INFINITE, UNDEFINED, is_infinite, is_undefined
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
@@ -337,6 +337,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
         if left_open is not None and is_at_an_end(left_open):
             raise ArithmeticError(f"the exact derivative is not decided: {left_open.reason}")
         raise ArithmeticError(f"there is no derivative here: {UNDEFINED}")
+    if is_infinite(recording.program()):
+        raise ArithmeticError(f"there is no derivative here: {INFINITE}")
     if order > 1:
         precisions = _precisions(recording.program(), digits)
         rest = unrecorded(recording, recording.order, precisions, lambda g: _tight(g, digits))
@@ -455,7 +457,7 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
                 sides = Sides(program, fresh, beside)
                 sides.looks_for_poles = True
                 made = with_limits(sides, made)
-                open_ = sides.open
+                open_ = sides.open if met or sides.open == TOO_WIDE else ""
                 nowhere = (UNBOUNDED if sides.unbounded is not None else sides.jumping) if met else ""
         return made if all(_tight(g, wanted) for g in made) else None
 
@@ -484,8 +486,8 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
     if finding is not None:
         what = "there is no derivative here" if finding.verdict == "domain" else "the exact derivative is not decided"
         raise ArithmeticError(f"{what}: {finding.reason}")
-    if open_ == TOO_WIDE:
-        raise ArithmeticError(f"the exact derivative is not decided: {TOO_WIDE}")
+    if open_:
+        raise ArithmeticError(f"the exact derivative is not decided: {open_}")
     return list(found)
 
 

@@ -15,9 +15,10 @@ from gtape.verify.causes.ends import further_bits
 from gtape.verify.judging.ladder import PRECISIONS, TIES
 from gtape.verify.oracles.oracle import Oracle
 
-__all__ = ["UNDEFINED", "is_undefined"]
+__all__ = ["INFINITE", "UNDEFINED", "is_infinite", "is_undefined"]
 
 UNDEFINED = "the function is not defined at this point"
+INFINITE = "the function is infinite at this point"
 
 
 def is_undefined(program: Program) -> bool:
@@ -35,6 +36,30 @@ def is_undefined(program: Program) -> bool:
             # An enclosure that holds an end of an op's domain has no value, and a smaller one may have.
             return all(_has_nan(program, outputs, bits) for bits in (TIES, PRECISIONS[-1], *further_bits(program)))
     return False
+
+
+def is_infinite(program: Program) -> bool:
+    """Whether an output of a program is infinite at finite inputs, in floats and exactly.
+
+    The formula of a derivative may give a number there, as that of ``0**y`` by y does at -1.
+    """
+    given = [np.asarray(n.output) for n in program.nodes if n.kind in ("leaf", "const")]
+    outputs = [i for i in program.outputs if np.asarray(program.nodes[i].output).dtype.kind == "f"]
+    if any(v.dtype.kind == "f" and np.isinf(v).any() for v in given):
+        return False
+    if not any(np.isinf(program.nodes[i].output).any() for i in outputs):
+        return False
+    with contextlib.suppress(ArithmeticError):
+        return all(_is_unbounded(program, outputs, bits) for bits in (PRECISIONS[-1], *further_bits(program)))
+    return False
+
+
+def _is_unbounded(program: Program, outputs: list[int], bits: int) -> bool:
+    with precision(bits):
+        oracle = Oracle(program, [])
+        oracle.evaluate(program.ancestors(outputs))
+        values = [v for i in outputs for v in objects(oracle.env[i]).ravel().tolist()]
+        return any(isinstance(v, arb) and not v.is_finite() for v in values)
 
 
 def _has_nan(program: Program, outputs: list[int], bits: int) -> bool:

@@ -372,7 +372,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     if n.dtype.kind not in "iuf":
         raise OperandTypeError(f"sequence_mask: `lengths` must be whole numbers, not {t.dtype.name}")
     if maxlen is None:
-        size = size_decided(lambda n: np.max(n, initial=0), t)
+        size: Any = n.max(initial=0) if n.dtype.kind == "f" else size_decided(lambda n: n.max(initial=0), t)
     else:
         size = np.asarray(integers_read(as_operand(maxlen)))
         if size.ndim:
