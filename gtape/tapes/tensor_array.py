@@ -33,11 +33,11 @@ def _as(value: Any, dtype: np.dtype[Any]) -> Tensor:
     return convert_to_tensor(value)
 
 
-def _places_read(v: Any, method: str, name: str = "indices") -> Any:
+def _places_read(v: Any, op: str, name: str) -> Any:
     """Whole numbers that are places or sizes in an array, which no tape follows."""
     t = as_operand(v)
     integers_read(t)
-    return whole_numbers(t, f"TensorArray.{method}", name)
+    return whole_numbers(t, op, name)
 
 
 @diagnosed_methods
@@ -224,7 +224,7 @@ class TensorArray:
         """The elements at `indices` along a new first axis."""
         from gtape.ops.shape.join import stack
 
-        return stack([self._present(self._place(i)) for i in _places_read(indices, "gather")])
+        return stack([self._present(self._place(i)) for i in _places_read(indices, "TensorArray.gather", "indices")])
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements concatenated along their first axis."""
@@ -246,7 +246,7 @@ class TensorArray:
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """Write row i of `value` at ``indices[i]``. Returns the array."""
-        places = np.atleast_1d(_places_read(indices, "scatter"))
+        places = np.atleast_1d(_places_read(indices, "TensorArray.scatter", "indices"))
         rows = list(_as(value, self._dtype))
         if len(places) != len(rows):
             raise InvalidArgumentError(f"Expected as many indices as rows: {len(places)} indices for {len(rows)} rows")
@@ -257,7 +257,7 @@ class TensorArray:
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """Replace all elements by pieces of `value` with the given lengths along its first axis. Returns the array."""
         t = as_operand(_as(value, self._dtype))
-        sizes = _places_read(lengths, "split", "lengths")
+        sizes = _places_read(lengths, "TensorArray.split", "lengths")
         if sizes.ndim != 1:
             raise InvalidArgumentError(f"Expected lengths to be a vector, received shape: {list(sizes.shape)}")
         if not t._layout.shape:
