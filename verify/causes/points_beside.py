@@ -211,10 +211,11 @@ class Points:
     def _demand_other_outputs(self, env: dict[int, Any]) -> None:
         """Raise `OtherShapes` if rules failed on other shapes than recorded, although the outputs keep their shapes.
 
-        Where the outputs themselves have other shapes, the function jumps, and this side does not count.
+        Where the outputs themselves, or those of the function inside of inner gradients, have other shapes, the
+        function jumps, and this side does not count.
         """
         nodes = self.program.nodes
-        if any(np.shape(env[i]) != nodes[i].shape for i in self.program.outputs if i in env):
+        if any(np.shape(env[i]) != nodes[i].shape for i in (*self.program.outputs, *self.program.primals) if i in env):
             return
         for node in nodes:
             if all(j in env for j in node.inputs) and reshaped(self.program, node, env):
