@@ -12,6 +12,7 @@ from gtape.namespaces import catalogue
 
 __all__ = ["importing", "made_of", "primitives_named", "primitives_of_functions"]
 
+_DECISIONS = "gtape.ops.shape.decisions"  # what these functions call makes integers, which have no derivative
 _DEPTH = 4  # levels of calls searched for primitives
 
 
@@ -66,6 +67,8 @@ def _made_of(function: Any) -> list[str]:
         f = inspect.unwrap(f) if callable(f) else f
         code = getattr(f, "__code__", None)
         if code is None or depth == _DEPTH or id(f) in seen or not str(f.__module__).startswith("gtape.ops"):
+            return
+        if f.__module__ == _DECISIONS:
             return
         seen.add(id(f))
         for word in code.co_names:
