@@ -191,7 +191,7 @@ def moved_element_in_floats(
     place : tuple of int
     """
     readers = _readers(program)
-    halves = [
+    halves: list[Any] = [
         None if not nodes else _half_unit(program.nodes[nodes[0]], _read_as(program, nodes, readers))
         for nodes in program.sources
     ]

@@ -53,7 +53,7 @@ def blame(
     got: list[Any],
     order: int,
     trusted: frozenset[int] = frozenset(),
-    harmless: Callable[[int, Any, frozenset[int]], Any] | None = None,
+    harmless: Callable[..., Any] | None = None,
 ) -> list[Finding]:
     """Find the ops to blame for failed certificates, and an element that shows the error.
 
@@ -76,7 +76,8 @@ def blame(
     """
     found = culprits(program, oracle, failures, trusted)
     faulty = frozenset([node.index for node, _ in found if node is not None])
-    wrong = _wrong_elements(program, oracle, got, trusted, harmless and functools.partial(harmless, faulty=faulty))
+    kept = None if harmless is None else functools.partial(harmless, faulty=faulty)
+    wrong = _wrong_elements(program, oracle, got, trusted, kept)
     shown = wrong[0] | {"count": len(wrong)} if wrong else _shown(oracle, got)
     beyond = next(left_the_range(program, oracle), None) if all(node is None for node, _ in found) else None
     if beyond is not None:  # the backward ops of an inner gradient hold what became of numbers outside of their range

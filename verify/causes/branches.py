@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -99,7 +100,8 @@ def _met(session: Any, sources: list[Any], order: int) -> list[tuple[Finding, bo
     return list(told.values())
 
 
-class _Asked(NamedTuple):
+@dataclass(frozen=True)
+class _Asked:
     """A node whose truth value or integers Python read, with the user's line, and bool or int."""
 
     index: int
