@@ -232,12 +232,12 @@ def _series(a: Any, z: Any, n: int) -> Any:
 
 def _start(a: Any, z: Any, aim: Any) -> Any:
     """A ball around y(a, z): the middle by Newton's method, the radius by the signs of P - aim at both ends."""
-    from gtape.kernels.random_gamma import gamma_draw
+    from gtape.kernels.random_gamma import gamma_draw_nearly
 
     full, cap = ctx.prec, ctx.cap
     ctx.cap = 1
     try:
-        guess = arb(float(gamma_draw(float(a.mid()), float(z.mid()))))
+        guess = arb(float(gamma_draw_nearly(float(a.mid()), float(z.mid()))))
         middle, target = a.mid(), aim.mid()
         if not guess > _SMALL:  # beneath floats the first term decides: P(a, y) = y^a / gamma(a + 1) for small y
             guess = ((target.log() + (middle + 1).lgamma()) / middle).exp().mid()
