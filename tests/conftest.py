@@ -30,7 +30,7 @@ from hypothesis import HealthCheck, Phase, settings
 # Nothing varies the parts of an example that was found to say which ones matter, because the tests that look for an
 # example would spend nine tenths of their time there.
 settings.register_profile(
-    "fixed", derandomize=True, database=None, deadline=None, max_examples=40,
+    "fixed", derandomize=True, database=None, deadline=None, max_examples=32,
     phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
