@@ -30,7 +30,7 @@ from hypothesis import HealthCheck, Phase, settings
 # Nothing varies the parts of an example that was found to say which ones matter, because the tests that look for an
 # example would spend nine tenths of their time there.
 settings.register_profile(
-    "fixed", derandomize=True, database=None, deadline=None, max_examples=32,
+    "fixed", derandomize=True, database=None, deadline=None, max_examples=50,
     phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
@@ -137,7 +137,7 @@ def _check_share(config: pytest.Config) -> None:
 
 TESTS = Path(__file__).resolve().parent
 # A run of all tests takes one of so many cases of each test that has more than a few, such as one for each op, and a
-# single case of most slow tests. These files keep all of theirs, because their cases were written one by one, except
+# single case of most slow tests and of short tests of checks, which take most of the time. These files keep all of theirs, because their cases were written one by one, except
 # those that differ by a seed.
 USUAL_SHARE = 25
 FEW_CASES = 2
@@ -171,7 +171,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not usual:
                 left_out.update(cases[math.ceil(len(cases) / share) :])
                 continue
-            few = 1 if cases[0].get_closest_marker("slow") else FEW_CASES
+            long = cases[0].get_closest_marker("slow") or cases[0].path.is_relative_to(TESTS / "verify")
+            few = 1 if long else FEW_CASES
             if len(cases) > few:
                 # From the end, because CI runs a share of each test from the beginning, too.
                 left_out.update(cases[: -max(few, math.ceil(len(cases) / share))])
