@@ -25,8 +25,8 @@ from gtape.verify.bounds.terms import TermWorld, finite_errors, sizes_of, with_e
 from gtape.verify.causes.advice import explain
 from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.examine import Gradient, Rows
-from gtape.verify.judging.judgement import precisions_of
-from gtape.verify.judging.ladder import PRECISIONS, climb
+from gtape.verify.judging.judgement import first_bits, precisions_of
+from gtape.verify.judging.ladder import climb
 from gtape.verify.oracles.backward import Algebra, backward, by_rule
 from gtape.verify.oracles.certificates import certify_rows
 from gtape.verify.oracles.enclosures import BALLS, jet_world
@@ -61,8 +61,9 @@ def examined(rows: Rows, program: Program, some: list[Row], *, locally: bool) ->
     first = rows.examine(program, seeds, got, locally=locally)
     yield place, first
     known = first.coverage.get("bits", 0)  # up to these bits, a row was checked by itself
-    together = rest and first.ok and known >= PRECISIONS[0] and _is_plain(program, got)
-    for bits in precisions_of(program) if together else ():
+    precisions = sorted({first_bits(program), *precisions_of(program)})
+    together = rest and first.ok and known >= precisions[0] and _is_plain(program, got)
+    for bits in precisions if together else ():
         if rest and bits > known:
             place, seeds, got = rest.pop(0)
             alone = rows.examine(program, seeds, got, locally=False)

@@ -41,7 +41,7 @@ from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import Comparison, Distances, Harmless, Told, Wrong, by_fault
 from gtape.verify.judging.connected import order_of
-from gtape.verify.judging.judgement import MANY, Judgement, nodes_of, terms_within, to_blame
+from gtape.verify.judging.judgement import MANY, Judgement, first_bits, nodes_of, terms_within, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
@@ -248,7 +248,8 @@ class Gradient(Judgement):
             return self._as_compared(*known[1:])
         if self.order > 2:
             return None
-        with precision(PRECISIONS[0]), degenerate_noted() as degenerate:
+        bits = first_bits(self.program)
+        with precision(bits), degenerate_noted() as degenerate:
             checked = self._checked()
             if (
                 degenerate
@@ -266,7 +267,7 @@ class Gradient(Judgement):
             if self.order > 1 and self.shared is not None and not self.shared.calm:
                 checked.share(self.shared)
         report.checked, report.max_ulp = sum(g.size for g in self.got), worst
-        report.coverage["bits"] = PRECISIONS[0]
+        report.coverage["bits"] = bits
         return report
 
     def _has_wrong_shapes(self) -> bool:

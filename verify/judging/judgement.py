@@ -70,7 +70,7 @@ from gtape.verify.judging.comparison import (
     worst_of,
 )
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
-from gtape.verify.judging.ladder import MANY_BITS, PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
+from gtape.verify.judging.ladder import FEWER_BITS, MANY_BITS, PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure, inside_of
 from gtape.verify.oracles.enclosures import is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
@@ -78,7 +78,7 @@ from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import digits_of, spacing
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["MANY", "Judgement", "nodes_of", "precisions_of", "terms_within", "to_blame"]
+__all__ = ["MANY", "Judgement", "first_bits", "nodes_of", "precisions_of", "terms_within", "to_blame"]
 
 # Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
 _FEW, _FEW_SLOW = 100_000, 2_000
@@ -935,6 +935,11 @@ def precisions_of(program: Program) -> tuple[int, ...]:
     if program.size > _BIG:
         return PRECISIONS[:2]
     return MANY_BITS if program.size <= _SOME and is_quick(program) else PRECISIONS
+
+
+def first_bits(program: Program) -> int:
+    """The number of bits that is tried first for a whole derivative."""
+    return FEWER_BITS if program.size > _BIG and order_of(program) == 1 else PRECISIONS[0]
 
 
 def follows_values_alone(program: Program, order: int, oracle: Callable[[], Oracle]) -> bool:
