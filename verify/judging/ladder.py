@@ -18,8 +18,8 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = ["FEWER_BITS", "MANY_BITS", "PRECISIONS", "TIES", "beyond_the_rules", "climb", "no_derivative"]
 
 PRECISIONS = (200, 800, 3200)
-# For a first try of a large program: FLINT keeps numbers of 128 bits without memory of their own, and multiplies matrices
-# of them in half the time. This leaves 75 bits for cancellation in float64.
+# For a first try of a large program: FLINT keeps numbers of 128 bits without memory of their own, and multiplies
+# matrices of them in half the time. This leaves 75 bits for cancellation in float64.
 FEWER_BITS = 128
 MANY_BITS = (*PRECISIONS, 12_800)  # for small programs of elementary functions
 TIES = 800
