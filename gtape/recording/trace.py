@@ -314,6 +314,16 @@ def _is_for_people(frame: Any) -> bool:
     return _is_ours(frame) and (frame.f_code.co_name in _SHOWING or "SHOWS" in frame.f_globals)
 
 
+def _is_formatting() -> bool:
+    """Whether a tensor is converted for a text by a format, such as that of an f-string."""
+    frame: Any = sys._getframe()
+    while frame is not None and (frame.f_globals is globals() or frame.f_code.co_name in _CONVERTING):
+        if frame.f_code.co_name == "__format__":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _called_within_customs() -> bool:
     """Whether a function of a custom gradient runs. The module that calls the function has ``CUSTOMS``.
 
@@ -447,8 +457,11 @@ def note_conversion(tensor: Any, made: Any) -> Any:
     found = Conversion(tensor, made, _is_library_asking(asking))
     found.is_shown = asking is not None and _is_for_people(asking)
     _append_to(sessions, "conversions", found)
-    if not found.is_shown and (isinstance(made, int) or getattr(made, "dtype", np.dtype(float)).kind in "biu"):
-        _append_to(sessions, "branches", (found.record, found.value, found.line, int))
+    if not (found.is_shown or _is_formatting()):
+        if isinstance(made, int) or getattr(made, "dtype", np.dtype(float)).kind in "biu":
+            _append_to(sessions, "branches", (found.record, found.value, found.line, int))
+        elif not found.by_library:  # Python may compare floats, of which no tape tells
+            _append_to(sessions, "branches", (found.record, found.value, found.line, float))
     return made
 
 
@@ -611,7 +624,10 @@ def _noting(tensor: Any) -> list[Session]:
 
 
 def branches_taken(session: Any) -> list[tuple[Any, Any, Any, type]]:
-    """For each truth value or integers read while a session recorded: record, value, user's line, and bool or int."""
+    """For each truth value or numbers read while a session recorded: record, value, user's line, and the type.
+
+    The type is bool, int or float.
+    """
     return list(session.branches)
 
 

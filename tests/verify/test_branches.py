@@ -450,7 +450,7 @@ def test_a_value_that_leaves_the_tape_is_found_beside_a_branch_that_only_the_poi
     assert not found.ok and "unconnected" in {v.verdict for v in found.findings}
 
 
-# Integers that Python reads at a jump. Each function is x up to 1, and 2 * x - 1 from there on.
+# Numbers that Python reads at a jump. Each function is x up to 1, and 2 * x - 1 from there on.
 def whole(x: Any) -> Any:
     return tf.cast(tf.floor(x), tf.int32)
 
@@ -478,55 +478,72 @@ READ: dict[str, Callable[[Any], Any]] = {
     "repeat": lambda x: tf.reduce_sum(tf.repeat(tf.reshape(x - 1, [1]), whole(x) + 1)) + 1,
     "TensorArray": lambda x: tf.TensorArray(x.dtype, 2).unstack(tf.stack([x, 2 * x - 1])).gather([whole(x)])[0],
     "argmax": lambda x: [2 * x - 1, x][int(tf.argmax(tf.stack([2 * x - 1, x])))],
+    "float of a step": lambda x: x if float(tf.floor(x)) < 0.5 else 2 * x - 1,
+    "numpy of a step": lambda x: x if tf.floor(x).numpy() < 0.5 else 2 * x - 1,
+    "item of a step": lambda x: x if tf.floor(x).numpy().item() < 0.5 else 2 * x - 1,
+    "array of steps": lambda x: x if np.asarray(tf.floor(tf.stack([x, x + 5.25])))[0] < 0.5 else 2 * x - 1,
+    "float of a truth value": lambda x: x if float(tf.cast(x >= 1.0, tf.float64)) < 0.5 else 2 * x - 1,
+    "float behind a step": lambda x: x if float(tf.exp(tf.floor(x)) - 0.25 * x) < 1.5 else 2 * x - 1,
     "branch on a step": lambda x: x if tf.floor(x) < 0.5 else 2 * x - 1,
     "branch on an integer": lambda x: x if whole(x) == 0 else 2 * x - 1,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", READ)
-def test_an_integer_that_python_reads_at_a_jump_is_a_convention(name: str) -> None:
+def test_a_number_that_python_reads_at_a_jump_is_a_convention(name: str) -> None:
     report = check(READ[name], 1.0)
     assert report.ok and report.verdict == "convention", report
     assert [v.line[0] for v in report.findings] == [__file__]
 
 
 @pytest.mark.parametrize("name", READ)
-def test_claims_at_a_jump_of_an_integer_lie_between_the_branches_beside(name: str) -> None:
+def test_claims_at_a_jump_of_a_number_that_python_reads_lie_between_the_branches_beside(name: str) -> None:
     assert all(judge(READ[name], 1.0, claim).ok for claim in (1.0, 1.5, 2.0))
     assert not any(judge(READ[name], 1.0, claim).ok for claim in (0.75, 2.25, -1.0))
 
 
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("at", [0.5, 1.5])
-def test_an_integer_beside_its_jump_says_nothing(name: str, at: float) -> None:
+def test_a_number_beside_its_jump_says_nothing(name: str, at: float) -> None:
     assert check(READ[name], at).verdict == "correct"
 
 
-def test_an_integer_that_does_not_change_at_the_jump_says_nothing() -> None:
+def test_a_number_that_does_not_change_at_the_jump_says_nothing() -> None:
+    assert check(lambda x: [x, 2 * x][min(int(0.0 * float(tf.abs(x - 1.0))), 1)], 1.0).verdict == "correct"
+    assert check(lambda x: x if float(tf.where(x > 1.0, x, 2.0 - x)) < 5.0 else 2 * x, 1.0).verdict == "correct"
+    assert check(lambda x: x if float(tf.nn.relu(x - 1.0)) <= 0.0 else x + 1.0, 1.0).verdict == "correct"
     assert check(lambda x: [x, 2 * x][min(int(x + 1.0 > 0.5), 1)], 1.0).verdict == "correct"
     assert check(lambda x: x if tf.floor(x) > -5.0 else 2 * x, 1.0).verdict == "correct"
 
 
-def test_an_integer_that_only_the_jump_itself_gives_is_judged_by_the_branches_beside() -> None:
-    def f(x: Any) -> Any:
-        return [3 * x, 7 * x, 3 * x][int(tf.sign(x)) + 1]
-
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: [3 * x, 7 * x, 3 * x][int(tf.sign(x)) + 1],
+        lambda x: 7 * x if float(tf.sign(x)) == 0.0 else 3 * x,
+        lambda x: 7 * x if tf.sign(x).numpy() == 0.0 else 3 * x,
+    ],
+    ids=["int", "float", "numpy"],
+)
+def test_a_number_that_only_the_jump_itself_gives_is_judged_by_the_branches_beside(f: Any) -> None:
     report = check(f, 0.0)
     assert not report.ok and report.verdict == "convention"
     assert judge(f, 0.0, 3.0).ok and not judge(f, 0.0, 7.0).ok
 
 
-def test_an_integer_that_rounding_decided_is_conditioning() -> None:
+@pytest.mark.parametrize("read", [int, float])
+def test_a_number_that_rounding_decided_is_conditioning(read: type) -> None:
     # 1e16 + 1 rounds to 1e16, whose floor is another one.
-    report = check(lambda x: [x, 2 * x][int(tf.floor((x + 1e16) - 1e16))], 1.0)
+    report = check(lambda x: x if read(tf.floor((x + 1e16) - 1e16)) < 1 else 2 * x, 1.0)
     assert report.ok and report.verdict == "conditioning", report
 
 
-def test_an_integer_in_a_text_is_no_branch() -> None:
+def test_a_number_in_a_text_is_no_branch() -> None:
     texts = []
 
     def f(x: Any) -> Any:
         texts.append(f"step {whole(x)}")
+        texts.append(f"{tf.floor(x)} {tf.floor(x):.1f}")
         return 2 * x
 
     assert check(f, 1.0).verdict == "correct" and texts[0] == "step 1"

@@ -1,4 +1,4 @@
-"""Python branches on recorded values, and integers that Python reads: at a tie the outcome taken is a convention."""
+"""Python branches on recorded values, and numbers that Python reads: at a tie the outcome taken is a convention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gtape.recording.trace import branches_taken
 from gtape.symbolic.balls import objects, precision
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.choices import may_decide, tied_decisions, values_beside, varying, words_of
+from gtape.verify.causes.choices import jumps, may_decide, may_jump, tied_decisions, values_beside, varying, words_of
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
@@ -38,7 +38,7 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
     Returns
     -------
     list of Finding
-        `convention` for a branch on a comparison of equal numbers or an integer read at a jump, `conditioning` for one
+        `convention` for a branch on a comparison of equal numbers or a number read at a jump, `conditioning` for one
         that rounding decided against the exact values; each once per line of the user's code.
     """
     return [found for found, _ in _met(session, sources, order)]
@@ -94,7 +94,7 @@ def _met(session: Any, sources: list[Any], order: int) -> list[tuple[Finding, bo
             tell(a, n, verdict, reason, verdict == "convention" and _is_isolated(n, env))
         if stepping:
             known = {a.index for a, *_ in found}
-            for a, n, verdict, reason, isolated in _read_at_steps(program, oracle, stepping):
+            for a, n, verdict, reason, isolated in _read_at_steps(program, oracle, stepping, moving):
                 if a.index not in known:
                     tell(a, n, verdict, reason, isolated)
     return list(told.values())
@@ -102,7 +102,7 @@ def _met(session: Any, sources: list[Any], order: int) -> list[tuple[Finding, bo
 
 @dataclass(frozen=True)
 class _Asked:
-    """A node whose truth value or integers Python read, with the user's line, and bool or int."""
+    """A node whose truth value or numbers Python read, with the user's line, and bool, int or float."""
 
     index: int
     line: Any
@@ -110,10 +110,24 @@ class _Asked:
 
     @property
     def words(self) -> str:
-        return "this branch" if self.read is bool else "an integer that the program reads here"
+        if self.read is bool:
+            return "this branch"
+        return f"{'an integer' if self.read is int else 'a number'} that the program reads here"
+
+    def is_kept(self, node: Node, here: Any, there: Any) -> bool:
+        """Whether Python reads the same from the exact value of a node beside the point as it read in the run.
+
+        A float beside the point is compared with the exact one at the point, because every step changes it a little.
+        """
+        if self.read is float:
+            return not jumps(here, there)
+        return np.array_equal(self.of(there), self.of(node.output))
 
     def of(self, value: Any) -> Any:
-        """What Python reads from a value; raises an `ArithmeticError` where an enclosure holds several outcomes."""
+        """The truth values or integers that Python reads from a value.
+
+        Raises an `ArithmeticError` where an enclosure holds several outcomes.
+        """
         if np.asarray(value).dtype != object:
             return np.asarray(value) != 0 if self.read is bool else np.trunc(value)
         made = np.empty(np.size(value))
@@ -141,18 +155,16 @@ def _steps(program: Program, asked: _Asked, moving: set[int]) -> bool:
 
     A truth value that depends on comparisons alone is at a tie where a comparison is.
     """
-    if is_floating(program.nodes[asked.index].output):
+    if is_floating(program.nodes[asked.index].output) and asked.read is not float:
         return not np.iscomplexobj(program.nodes[asked.index].output)
-    return any(
-        j in moving
-        and may_decide(program, program.nodes[j])
-        and (asked.read is int or not _is_comparison(program.nodes[j]))
-        for j in program.ancestors([asked.index])
-    )
+    before = [program.nodes[j] for j in program.ancestors([asked.index]) if j in moving]
+    if asked.read is float:
+        return any(may_decide(program, n) or may_jump(program, n) for n in before)
+    return any(may_decide(program, n) and (asked.read is int or not _is_comparison(n)) for n in before)
 
 
 def _read_at_steps(
-    program: Program, oracle: Oracle, asked: list[_Asked]
+    program: Program, oracle: Oracle, asked: list[_Asked], moving: set[int]
 ) -> Iterator[tuple[_Asked, Node, str, str, bool]]:
     """What Python read differently beside the point: for each the deciding op, verdict, reason, and if it is isolated.
 
@@ -160,29 +172,37 @@ def _read_at_steps(
     """
     try:
         tied = {n.index: n for n in tied_decisions(program, oracle)}
-        sides = values_beside(program, oracle)
+        before = {a.index: set(program.ancestors([a.index])) for a in asked}
+        flipped = {n.index: n for n in oracle.flips}
+        jumping = {n.index: n for n in program.nodes if n.index in moving and may_jump(program, n)}
+        deciding = tied.keys() | jumping.keys() | flipped.keys()
+        asked = [a for a in asked if a.read is not float or not before[a.index].isdisjoint(deciding)]
+        sides = values_beside(program, oracle) if asked else []
     except ArithmeticError:
         return
-    flipped = {n.index: n for n in oracle.flips}
     for a in asked:
-        before = set(program.ancestors([a.index]))
-        flips = [n for i, n in flipped.items() if i in before]
-        if flips:
-            reason = f"rounding decided {flips[0].name}, on which {a.words} depends, differently from exact values"
-            yield a, flips[0], "conditioning", reason, False
-            continue
         node = program.nodes[a.index]
-        recorded = a.of(node.output)
+        flips = [n for i, n in flipped.items() if i in before[a.index]]
+        if flips and a.read is not float:
+            yield a, flips[0], "conditioning", _by_rounding(flips[0], a), False
+            continue
         try:
-            same = [None if s is None else np.array_equal(a.of(s[a.index]), recorded) for s in sides]
+            same = [None if s is None else a.is_kept(node, oracle.env[a.index], s[a.index]) for s in sides]
         except ArithmeticError:
             continue
-        ties = [n for i, n in tied.items() if i in before]
+        ties = [n for i, n in (tied | (jumping if a.read is float else {})).items() if i in before[a.index]]
         if False not in same and not (None in same and ties):
+            continue
+        if flips:
+            yield a, flips[0], "conditioning", _by_rounding(flips[0], a), False
             continue
         who = words_of(ties[-1]) if ties else f"a number at a jump of Python's {a.read.__name__}"
         reason = f"{a.words} depends on {who}: the derivative is that of the outcome taken"
         yield a, ties[-1] if ties else node, "convention", reason, not any(s is not False for s in same)
+
+
+def _by_rounding(node: Node, asked: _Asked) -> str:
+    return f"rounding decided {node.name}, on which {asked.words} depends, differently from exact values"
 
 
 def _is_isolated(node: Node, env: dict[int, Any]) -> bool:

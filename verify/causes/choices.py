@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,10 @@ from gtape.verify.oracles.replay import Shared, decided_anew, is_step
 from gtape.verify.verdicts.ulp import spacing, widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["choices_met", "decides_at_ties", "may_decide", "tied_decisions", "values_beside", "varying", "words_of"]
+__all__ = [
+    "choices_met", "decides_at_ties", "jumps", "may_decide", "may_jump", "tied_decisions", "values_beside", "varying",
+    "words_of",
+]  # fmt: skip
 
 # Number of ties that are also tried one by one, because each try takes one or two replays.
 _MANY = 4
@@ -158,16 +161,28 @@ def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
             return True
         equal = any(np.unique(v).size < v.size for v in values if v.dtype.kind == "f")
         return equal and _changes_apart(program, node, oracle, values)
+    return any((made != np.asarray(node.output)).any() for made in _at_next_floats(node, values))
+
+
+def _at_next_floats(node: Node, values: list[Any]) -> Iterator[Any]:
+    """What the kernel of an elementwise op gives if one of its inputs moves to the next floats below or above."""
     for k, v in enumerate(values):
         for towards in (-np.inf, np.inf) if v.dtype.kind == "f" else ():
+            moved = [np.nextafter(w, w.dtype.type(towards)) if i == k else w for i, w in enumerate(values)]
             with np.errstate(all="ignore"):
-                moved = node.prim.kernel(
-                    *[np.nextafter(w, w.dtype.type(towards)) if i == k else w for i, w in enumerate(values)],
-                    **node.params,
-                )
-            if (np.asarray(moved) != np.asarray(node.output)).any():
-                return True
-    return False
+                yield np.asarray(node.prim.kernel(*moved, **node.params))
+
+
+def may_jump(program: Program, node: Node) -> bool:
+    """A quick test for a jump of the value of an op that has a derivative, such as sign at 0."""
+    if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or isinstance(node.output, tuple):
+        return False
+    values, here = [np.asarray(program.nodes[j].output) for j in node.inputs], np.asarray(node.output)
+    if here.dtype.kind != "f" or any(v.dtype.kind == "c" for v in values):
+        return False
+    room = math.sqrt(float(np.finfo(here.dtype).eps)) * np.maximum(np.abs(here), 1.0)
+    with np.errstate(all="ignore"):
+        return any((np.abs(made - here) > room).any() for made in _at_next_floats(node, values))
 
 
 def _changes_apart(program: Program, node: Node, oracle: Oracle, values: list[Any]) -> bool:
@@ -268,12 +283,34 @@ def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bo
         if not is_floating(program.nodes[j].output):
             if (np.asarray(a) != np.asarray(b)).any():
                 return False
-            continue
-        for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
-            gap = arb(p - q) if isinstance(p - q, int) else p - q  # of casts from integers
-            if not gap.is_finite() or abs(gap) > _NEAR * (1 + abs(p)):  # an enclosure may be wider than that
-                return False
+        elif not _are_near(a, b):
+            return False
     return True
+
+
+def _are_near(here: Any, there: Any) -> bool:
+    """Whether floats differ by no more than a step may change them."""
+    for p, q in zip(objects(here).ravel().tolist(), objects(there).ravel().tolist(), strict=True):
+        gap = arb(p - q) if isinstance(p - q, int) else p - q  # of casts from integers
+        if not gap.is_finite() or abs(gap) > _NEAR * (1 + abs(p)):  # an enclosure may be wider than that
+            return False
+    return True
+
+
+def jumps(here: Any, there: Any) -> bool:
+    """Whether floats beside the point differ from those at the point by more than a step may change them.
+
+    Numbers that are not finite at both places count as equal, because infinity hides what changes.
+    """
+    if np.shape(here) != np.shape(there):
+        return True
+    mask = _finite(here) & _finite(there)
+    return not _are_near(objects(here)[mask], objects(there)[mask])
+
+
+def _finite(x: Any) -> Any:
+    known = [isinstance(e, int) or e.is_finite() for e in objects(x).ravel().tolist()]
+    return np.array(known, np.bool_).reshape(np.shape(x))
 
 
 # ------------------------------------------------------------------------------------------------ does it matter
@@ -375,7 +412,7 @@ def words_of(node: Node) -> str:
     """A decision at a tie, in words."""
     if "comparison" in node.prim.roles:
         return f"{node.name} of equal numbers"
-    if node.prim.kinks:
+    if node.prim.kinks and isinstance(node.prim.kinks[0], str):
         return f"{node.name} at a jump or tie ({node.prim.kinks[0]})"
     return f"{node.name} at a jump"
 
