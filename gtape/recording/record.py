@@ -155,6 +155,8 @@ class Session:
     # refer back to the session, until the session is closed.
     branches: Any = ()
     conversions: Any = ()
+    # For a check: the indices and masks that decisions gave, because the program may read their sizes.
+    decisions: Any = ()
     # For a check that runs a function again: the values to which conversions hold, by the place of the conversion.
     held: Any = MappingProxyType({})
     # For a check: the results of `gtape.stop_gradient`.
@@ -981,6 +983,7 @@ def close(session: Session, *, unused: bool = False) -> None:
     _closings[0] += 1
     if session.trace:
         session.branches = session.conversions = session.assignments = session.starts = session.entries = ()
+        session.decisions = ()
     alone, session.alone = session.alone, NO_TAPES  # breaks the cycle of TapeSet and session
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()

@@ -15,9 +15,10 @@ from gtape.recording.record import NO_TAPES, STEP, TAPES, Session, TapeSet, coun
 
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
-    "called_within_assertions", "conversions_made", "entries_made", "floats_in", "has_long_numbers", "is_start",
-    "note_assignment", "note_branch", "note_conversion", "note_entry", "note_params", "note_reading", "note_return",
-    "note_start", "note_step", "note_stop", "recording_elsewhere", "starts_made", "stops_made", "user_line",
+    "called_within_assertions", "conversions_made", "decisions_made", "entries_made", "floats_in", "has_long_numbers",
+    "is_start", "note_assignment", "note_branch", "note_conversion", "note_decision", "note_entry", "note_params",
+    "note_reading", "note_return", "note_start", "note_step", "note_stop", "recording_elsewhere", "starts_made",
+    "stops_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -431,6 +432,12 @@ def note_branch(tensor: Any, read: type = bool) -> None:
         _append(session, "branches", (tensor._record, tensor._value, user_line(), read))
 
 
+def note_decision(tensor: Any) -> None:
+    """Note indices or a mask that a decision gave, because the program may read their size as a constant."""
+    for session in _noting(tensor):
+        _append(session, "decisions", (tensor._record, tensor._value, user_line()))
+
+
 def note_conversion(tensor: Any, made: Any) -> Any:
     """Note a tensor that became a number or an array, because its value may come back as a constant.
 
@@ -629,6 +636,11 @@ def branches_taken(session: Any) -> list[tuple[Any, Any, Any, type]]:
     The type is bool, int or float.
     """
     return list(session.branches)
+
+
+def decisions_made(session: Any) -> Noted:
+    """The indices and masks that decisions gave while a session recorded, each as record, value and user's line."""
+    return list(session.decisions)
 
 
 def conversions_made(session: Any) -> list[Conversion]:

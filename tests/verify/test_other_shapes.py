@@ -142,6 +142,51 @@ def test_a_size_that_python_reads_leaves_the_other_sides_undecided(f: Any) -> No
         assert not {"rule", "convention"} & {v.verdict for v in found.findings if not v.ok}
 
 
+# Each reads the size of a mask, whose elements change nothing else.
+SIZES: dict[str, Callable[..., Any]] = {
+    "size": lambda x: tf.reduce_sum(x) * int(tf.size(tf.boolean_mask(x, x > 0.0))),
+    "len": lambda x: tf.reduce_sum(x) * float(len(x[x > 0.0])),
+    "shape": lambda x: x[0] * x[x != 0.0].shape[0],
+    "tensor": lambda x: tf.reduce_sum(x) * tf.cast(tf.shape(tf.where(x > 0.0))[0], tf.float64),
+    "range": lambda x: tf.add_n([x[0]] + [x[1]] * len(x[x > 0.0])),
+    "branch": lambda x: tf.reduce_sum(x) if len(x[x > 0.0]) < 2 else 3.0 * tf.reduce_sum(x),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_size_at_a_tie_is_seen_where_the_record_lacks_its_mask(name: str) -> None:
+    f = SIZES[name]
+    x = tf.constant(_AT)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    for found in (check(f, _AT), judge(f, (_AT,), tape.gradient(y, x).numpy())):
+        assert found.verdict == "undecided" and "sizes" in found.findings[0].reason, found
+        assert found.findings[0].line[0] == __file__
+    with pytest.raises(ArithmeticError, match="reads other sizes"):
+        exact(f, _AT)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_size_beside_a_tie_says_nothing(name: str) -> None:
+    at = np.array([0.5, 1.0])
+    assert check(SIZES[name], at).verdict == "correct"
+    assert np.isfinite(exact(SIZES[name], at).astype(float)).all()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.reduce_sum(x) + 0.0 * len(x[x > 0.0]),
+        lambda x: tf.reduce_sum(x) * len(tf.unique(x)[0]),
+        lambda x: tf.reduce_sum(x) * min(len(x[x > 0.0]), 1),
+    ],
+)
+def test_a_size_that_changes_nothing_beside_a_tie_says_nothing(f: Any) -> None:
+    assert check(f, _AT).verdict == "correct"
+    assert np.isfinite(exact(f, _AT).astype(float)).all()
+
+
 @pytest.mark.parametrize(
     ("f", "slope"),
     [

@@ -46,7 +46,7 @@ from gtape.verify.judging.judgement import depends_on_bases, follows_values_alon
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.judging.left import add_values_left, other_numbers, values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
-from gtape.verify.judging.sizes import leave_sizes_open
+from gtape.verify.judging.sizes import leave_sizes_open, sizes_left
 from gtape.verify.judging.undefined import INFINITE, UNDEFINED, is_infinite, is_undefined
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
@@ -321,7 +321,12 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     refuse_complex_jacobian(recording, order)
     branches = _isolated(recording)
     apart = [] if branches is None else _apart_from_branches(recording, branches)
-    for left in apart or values_left(recording, order, branches) or other_numbers(recording, order):
+    for left in (
+        apart
+        or values_left(recording, order, branches)
+        or other_numbers(recording, order)
+        or ([] if branches is not None else sizes_left(recording, order))
+    ):
         place = "" if left.line is None else f" ({place_text(left.line)})"
         raise ArithmeticError(f"the exact derivative is not decided: {left.reason}{place}")
     for finding in recording.undecided(last=True) or recording.bodiless():

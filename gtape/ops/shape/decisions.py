@@ -10,6 +10,7 @@ import numpy as np
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
 from gtape.recording import record
+from gtape.recording.trace import note_decision
 from gtape.tensors.axes import integers_read
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -39,6 +40,7 @@ def decided(work: Callable[..., Any], *tensors: Tensor) -> Tensor:
     """
     if is_followed(*tensors):
         made: Tensor = _decided(tensors[0], work=work) if len(tensors) == 1 else _decided_together(work, tensors)
+        note_decision(made)
         return made
     return wrap(work(*[np.asarray(t._value) for t in tensors]))
 
