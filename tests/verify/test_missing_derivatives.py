@@ -147,5 +147,34 @@ def test_an_infinite_value_has_no_exact_derivative(f: Any, at: float) -> None:
         exact(f, at)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda y: 0.0**y,
+        lambda y: tf.pow(tf.zeros((), tf.float64), y) + y * y,
+        lambda y: tf.reduce_sum(tf.zeros(3, tf.float64) ** tf.stack([y + 1.0, y, 2.0])),
+        lambda y: tf.exp(0.0 ** tf.sinh(y)),
+    ],
+)
+def test_a_function_that_jumps_at_the_end_of_its_domain_has_no_exact_derivative(f: Any, order: int) -> None:
+    assert check(f, 0.0).verdict == "convention"
+    with pytest.raises(ArithmeticError, match="no derivative here: pow has a jump at the end of the domain"):
+        exact(f, 0.0, order=order)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda y: 0.0 * 0.0**y + y,
+        lambda y: y * 0.0**y + y,
+        lambda y: tf.where(y >= 0.0, 1.0, 0.0**y) + y,
+        lambda y: y + tf.stop_gradient(0.0**y),
+    ],
+)
+def test_an_op_that_jumps_at_the_end_of_its_domain_without_effect_leaves_the_derivative(f: Any) -> None:
+    assert float(exact(f, 0.0)[()]) == 1.0
+
+
 def test_a_value_that_overflows_has_an_exact_derivative() -> None:
     assert str(exact(lambda x: tf.exp(1000.0 + x), 0.0, digits=5)[()]) == "1.9701e+434"

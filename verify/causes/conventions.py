@@ -23,7 +23,7 @@ from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["exact_partials", "flipped_branches", "has_a_value_alone", "inputs_at_kinks", "kinks_met"]
+__all__ = ["exact_partials", "flipped_branches", "has_a_value_alone", "inputs_at_kinks", "jumps_at_an_end", "kinks_met"]
 
 _STEP = arb(2) ** -160
 _TURNS = (1, -1, acb(0, 1), acb(0, -1))  # directions of a complex argument
@@ -102,6 +102,14 @@ def has_a_value_alone(finding: Finding) -> bool:
     return finding.verdict == "convention" and finding.reason.endswith(_ALONE)
 
 
+_AT_AN_END = "a jump at the end of the domain"
+
+
+def jumps_at_an_end(finding: Finding) -> bool:
+    """Whether a finding tells of an op whose value at an end of its domain is not the limit from inside."""
+    return finding.verdict == "convention" and finding.reason.startswith(_AT_AN_END)
+
+
 def _with_a_value_alone(node: Node, at: list[Any], a: int) -> Finding | None:
     """The finding for an op that has a value at a point, but none on both sides of it in argument `a`.
 
@@ -134,7 +142,7 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         inner = [k for k in (0, 1) if not np.isnan(sides[k])]
         if inner and here.is_finite() and _jumps([here, heights[inner[0]]], [sides[inner[0]]], apart):
             beside = f"{float(heights[inner[0]]):.6g} on the {('left', 'right')[inner[0]]}"
-            reason = f"a jump at the end of the domain: {beside}, here {float(here):.6g}"
+            reason = f"{_AT_AN_END}: {beside}, here {float(here):.6g}"
             return Finding("convention", got=value, inside=True, reason=reason)
         return None
     if _jumps(heights, sides, 2 * apart):

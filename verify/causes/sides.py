@@ -509,6 +509,26 @@ class Sides(Points):
                     found += some
         return found
 
+    def jumps_at_an_end(self) -> bool:
+        """Whether along some element the function has no value on one side of the point, and jumps on the other.
+
+        The value at the point then belongs to no side, as that of ``0**y`` at 0.
+        """
+        most = max(1, min(_ONE_BY_ONE, _MOST_WORK // max(1, self.program.size)))
+        with precision(BITS), contextlib.suppress(ArithmeticError, Nowhere, OtherShapes):
+            self.fewer = False
+            self.here, self.values_here = self._evaluated(), None
+            for place in self._elements[:most]:
+                moves = self._apart(place, zeros)
+                missing = [bool(self._without_value(moves, sign, self.program.primals)) for sign in (-1, 1)]
+                if missing[0] == missing[1]:
+                    continue
+                step = (1 if missing[0] else -1) * arb(2) ** STEPS[0]
+                env = self._beside(moves, step)
+                if env is not None and self._jump(env, moves, step):
+                    return True
+        return False
+
     def _together(self, places: list[Place]) -> dict[int, Any]:
         """A direction in which some elements move by their sizes, and all others stay."""
         moves: dict[int, Any] = {}

@@ -31,7 +31,7 @@ from gtape.symbolic.program import Program
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met, isolated_branches
 from gtape.verify.causes.choices import choices_met
-from gtape.verify.causes.conventions import has_a_value_alone, kinks_met
+from gtape.verify.causes.conventions import has_a_value_alone, jumps_at_an_end, kinks_met
 from gtape.verify.causes.flips import crossing
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, outside
@@ -456,6 +456,10 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
                 nowhere = alone[0].reason
                 return made
             met = [f for f in met if f not in alone]
+            ends = [f for f in met if jumps_at_an_end(f)]
+            if ends and Sides(program, fresh, beside).jumps_at_an_end():
+                nowhere = f"{ends[0].op} has {ends[0].reason}"
+                return made
             if not met:
                 met, guards = choices_met(program, oracle, order, derivative)
             if met or guards:
