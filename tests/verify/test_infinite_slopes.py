@@ -141,3 +141,21 @@ def test_no_product_of_powers_has_a_slope_that_is_not_its_own(factors: list[tupl
     except ArithmeticError:
         return  # the slope has no bound, or approaches 0 slowly
     assert power >= 1 and found == (power == 1)
+
+
+# Polar coordinates: each function is x, although its angle has no derivative at the origin.
+POLAR: dict[str, Callable[[Any], Any]] = {
+    "complex": lambda x: tf.abs(tf.complex(x[0], x[1])) * tf.cos(tf.math.angle(tf.complex(x[0], x[1]))),
+    "norm": lambda x: tf.norm(x) * tf.cos(tf.atan2(x[1], x[0])),
+}
+
+
+@pytest.mark.parametrize("name", POLAR)
+def test_an_op_without_a_derivative_is_named_with_that_of_the_whole_function_and_not_its_rule(name: str) -> None:
+    report = check(POLAR[name], np.zeros(2))
+    (first,) = [f for f in report.findings if not f.ok]
+    assert first.verdict == "domain" and first.op == "atan2" and first.count == 2
+    assert "the function as a whole has a derivative here" in first.reason
+    assert "atan2 is not differentiable there" in first.reason
+    assert float(first.exact or "nan") == [1.0, 0.0][first.element[1][0]]
+    assert check(POLAR[name], np.array([0.5, 0.25])).ok

@@ -222,6 +222,28 @@ def _slope_beyond(node: Node, inputs: list[Any], value: Any, a: int) -> tuple[tu
 
 def lost_by_a_rule(program: Program, seeds: list[Any]) -> Cause | None:
     """The first op whose rule makes infinity or NaN of finite numbers, in a sweep of floats."""
+    found = _losing(program, seeds)
+    if found is None:
+        return None
+    node, a = found
+    reason = f"the rule of {node.name} gives infinity or NaN for its argument {a}, from finite numbers"
+    return "unstable", reason, node.name, node.line
+
+
+def lost_without_slope(program: Program, seeds: list[Any], oracle: Oracle) -> bool:
+    """Whether the op of `lost_by_a_rule` has no finite derivative at its exact inputs, so that no rule is right there.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    """
+    found = _losing(program, seeds)
+    return found is not None and next(_places_without_slope(found[0], oracle, 1), None) is not None
+
+
+def _losing(program: Program, seeds: list[Any]) -> tuple[Node, int] | None:
+    """The op of `lost_by_a_rule`, and the argument by which it loses the number."""
     floats = Floats(program)
     with np.errstate(all="ignore"):
         gradient(program, seeds, floats)
@@ -233,8 +255,7 @@ def lost_by_a_rule(program: Program, seeds: list[Any]) -> Cause | None:
             continue
         for a, c in zip(node.active, made, strict=True):
             if c is not None and not finite(*_parts(c)):
-                reason = f"the rule of {node.name} gives infinity or NaN for its argument {a}, from finite numbers"
-                return "unstable", reason, node.name, node.line
+                return node, a
     return None
 
 
@@ -258,22 +279,27 @@ def without_slope(program: Program, oracle: Oracle, order: int, bits: int) -> Fi
     inner = program.ancestors(program.differentiated)
     for k, places in ((1, range(len(program.nodes))), (2, inner)):
         for node in [program.nodes[i] for i in places]:
-            if node.kind != "op" or node.prim.kind != "elementwise" or not node.active or is_complex(node.output):
-                continue
-            xs = [np.broadcast_to(objects(oracle.env[j]), node.shape) for j in node.inputs]
-            inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
-            by = [a for a in node.active if callable(node.prim.partials[a])]
-            for place in np.ndindex(*node.shape) if by else ():
-                at = [objects(x[place]).reshape(1) for x in xs]
-                if not all(finite_ball(x[0]) for x in at):
-                    continue  # an earlier op is to blame
-                if not _has_derivative(node, at, by, k):
-                    what = "derivatives" if k == 1 else "second derivatives"
-                    reason = f"{called(node, inputs, place)} has no finite {what}"
-                    if meets_an_end(node, [x[0] for x in at]):
-                        return at_an_end(node, place, reason, bits, order)
-                    return Finding("domain", order=order, at=node, reason=reason)
+            for place, at in _places_without_slope(node, oracle, k):
+                inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
+                what = "derivatives" if k == 1 else "second derivatives"
+                reason = f"{called(node, inputs, place)} has no finite {what}"
+                if meets_an_end(node, [x[0] for x in at]):
+                    return at_an_end(node, place, reason, bits, order)
+                return Finding("domain", order=order, at=node, reason=reason)
     return None
+
+
+def _places_without_slope(node: Node, oracle: Oracle, k: int) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
+    """The elements of an elementwise op that have no finite k-th derivative at finite exact inputs, with the inputs."""
+    if node.kind != "op" or node.prim.kind != "elementwise" or not node.active or is_complex(node.output):
+        return
+    xs = [np.broadcast_to(objects(oracle.env[j]), node.shape) for j in node.inputs]
+    by = [a for a in node.active if callable(node.prim.partials[a])]
+    for place in np.ndindex(*node.shape) if by else ():
+        at = [objects(x[place]).reshape(1) for x in xs]
+        # Where an input is not finite, an earlier op is to blame.
+        if all(finite_ball(x[0]) for x in at) and not _has_derivative(node, at, by, k):
+            yield place, at
 
 
 def _has_derivative(node: Node, at: list[Any], by: list[int], k: int) -> bool:

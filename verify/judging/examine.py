@@ -35,7 +35,12 @@ from gtape.verify.causes.customs import (
     only_rounded,
     roundings_of,
 )
-from gtape.verify.causes.float_range import lost_by_a_rule, overflow_inside, overflows_in_floats
+from gtape.verify.causes.float_range import (
+    lost_by_a_rule,
+    lost_without_slope,
+    overflow_inside,
+    overflows_in_floats,
+)
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
@@ -392,6 +397,9 @@ class Gradient(Judgement):
 
     def overflow(self) -> Cause | None:
         return overflows_in_floats(self.program, self.seeds)
+
+    def loses_without_slope(self) -> bool:
+        return lost_without_slope(self.program, self.seeds, self._oracle())
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         found = [to_blame(self.program, f) for f in check_locally(self.program, self.seeds)]

@@ -45,6 +45,7 @@ from gtape.verify.causes.outside import (
     is_at_an_end,
     lacks_a_slope,
     masked_by_infinities,
+    not_differentiable,
     outside,
     shown_by,
 )
@@ -342,6 +343,7 @@ class Judgement(Causes):
         """Compare the numbers with the exact ones, or say why no exact ones exist."""
         report = self.at_the_point()
         self.by_sides(report)
+        self.by_sides_of_lost(report)
         if self.program.recomputed and not self.claimed:
             name_second_runs(self.program, report, self.order)
         return report
@@ -525,6 +527,26 @@ class Judgement(Causes):
         parts = [v for n in self.program.nodes for v in (n.output if isinstance(n.output, tuple) else (n.output,))]
         sizes = [np.abs(v) for v in map(np.asarray, parts) if v.dtype.kind in "fc"]
         return max([float(np.max(v, initial=0.0, where=np.isfinite(v))) for v in sizes], default=0.0)
+
+    def by_sides_of_lost(self, report: Report) -> None:
+        """As `by_sides`, for numbers that the rule of an op without a derivative lost, although the mirror has a number
+        by convention there.
+        """
+        lost = next((f for f in report.findings if f.verdict == "unstable" and not f.ok), None)
+        if lost is None or self.claimed or not self.loses_without_slope():
+            return
+        nowhere = not_differentiable(self.program, self.order)
+        if nowhere is None or not lacks_a_slope(nowhere) or (nowhere.op, nowhere.line) != (lost.op, lost.line):
+            return
+        told = self.report()
+        told.findings = [nowhere]
+        self.by_sides(told)
+        if told.findings[0] is not nowhere:
+            report.findings = [*told.findings, *[f for f in report.findings if f.ok]]
+
+    def loses_without_slope(self) -> bool:
+        """Whether the first rule that makes infinity or NaN of finite numbers is that of an op without a derivative."""
+        return False
 
     def by_missing(self, report: Report, nowhere: Finding) -> None:
         """As `by_sides`, for derivatives that are all missing: right where the function as a whole has zeros."""
