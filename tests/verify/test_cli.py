@@ -78,7 +78,7 @@ def test_a_wrong_rule_gives_1_and_names_the_op(
     assert cli.main(["verify", "--quick", "--processes", "1"]) == 1
     out = capsys.readouterr().out
     assert "refuted" in out
-    assert re.search(r"1 of \d+ rows have findings", out)
+    assert re.search(r"1 of \d+ rows has findings", out)
 
 
 def test_a_job_that_breaks_is_a_finding_not_a_crash() -> None:
@@ -197,7 +197,7 @@ def test_the_module_runs_as_a_program() -> None:
 
 def test_verify_takes_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["verify", "--quick", "--processes", "1", "softsign"]) == 0
-    assert "1 of 1 primitives proved" in capsys.readouterr().out
+    assert "1 of 1 primitive proved" in capsys.readouterr().out
     assert cli.main(["verify", "softsing"]) == 2
     assert "no op named 'softsing'; did you mean softsign" in capsys.readouterr().err
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from gtape.base.counts import counted
 from gtape.verify.campaigns.executors import NotThere, through
 from gtape.verify.campaigns.journal import Journal, JournalError, Lines, read
 from gtape.verify.campaigns.kinds import Kind, Shard, kind_of, plain_data
@@ -326,8 +327,8 @@ class _Run:
         if self.seconds is not None:
             left = min(v for v in (left, max(0.0, self.seconds - spent)) if v is not None)
         ends = "" if left is None else f", {_time(left)} left"
-        many = len(self.causes)
-        return f"{rate:.2g} shards/s{ends}, {many or 'no'} finding{'' if many == 1 else 's'}"
+        found = counted(len(self.causes), "finding") if self.causes else "no findings"
+        return f"{rate:.2g} shards/s{ends}, {found}"
 
     def go(
         self,

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from gtape.base.counts import counted
 from gtape.base.escaping import plain, plain_lines
 from gtape.verify.campaigns.examples import ExamplesError, add_examples, read_examples, shards_of
 from gtape.verify.campaigns.executors import NotThere, on_scheduler
@@ -175,16 +176,16 @@ def _show(options: argparse.Namespace, what: Campaign, totals: Totals, total: in
             [f["verdict"] == "undecided" for f in totals.causes[:_MOST_ROWS]],
         )  # fmt: skip
         if len(totals.causes) > _MOST_ROWS:
-            say(f"and {len(totals.causes) - _MOST_ROWS} more causes")
+            say(f"and {counted(len(totals.causes) - _MOST_ROWS, 'more cause')}")
     for line in _counted(totals):
         say(line)
     shards = sum(totals.shards.values())
-    of = "" if total is None else f" of {total:,}"
+    done = counted(shards, "shard") if total is None else f"{shards:,} of {counted(total, 'shard')}"
     undecided = len(totals.causes) - len(totals.failures)
     n = len(totals.failures)
-    found = f"{n} cause{'' if n == 1 else 's'} of findings" if n else "nothing found"
+    found = f"{counted(n, 'cause')} of findings" if n else "nothing found"
     say(
-        f"{shards:,}{of} shards, {found}"
+        f"{done}, {found}"
         + (f", {undecided} undecided" if undecided else "")
         + (f", {totals.shards['late']} not done in time" if totals.shards["late"] else "")
         + (f", {len(totals.errors)} failed" if totals.errors else "")

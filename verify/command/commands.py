@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gtape.base.counts import counted
 from gtape.base.escaping import plain, plain_lines
 from gtape.verify.command.output import (
     FINE,
@@ -165,17 +166,19 @@ def _closing(outcome: Any, points: int, dtypes: Sequence[str]) -> None:
         more = f" (and {len(x.findings) - 1} more)" if len(x.findings) > 1 else ""
         say(f"{plain(x.name)}: {plain_lines(x.findings[0])}{more}")
     say(
-        f"{proved} of {len(primitives)} primitives proved"
+        f"{proved} of {counted(len(primitives), 'primitive')} proved"
         + (f", {certified} certified at exact points only" if certified else "")
     )
     say(
-        f"{sum(x.checked for x in lines):,} derivatives compared with the exact ones, {points:,} points a primitive"
+        f"{counted(sum(x.checked for x in lines), 'derivative')} compared with the exact ones, "
+        f"{counted(points, 'point')} a primitive"
         f" in float64, {'a quarter in float32, ' if 'float32' in dtypes else ''}a fortieth where 1e-12 is promised; "
-        f"{len(lines) - len(primitives)} programs"
+        f"{counted(len(lines) - len(primitives), 'program')}"
     )
     if undone:
-        say(f"{undone} of {len(lines)} rows are undecided, because not all of their jobs are done")
-    found = f"{len(bad)} of {len(lines)} rows have findings" if bad else "nothing found"
+        are = "is" if undone == 1 else "are"
+        say(f"{undone} of {counted(len(lines), 'row')} {are} undecided, because not all of their jobs are done")
+    found = _bad_rows(len(bad), len(lines))
     say(f"{found}, after {outcome.seconds:.0f} s")
 
 
@@ -260,7 +263,7 @@ def census(options: argparse.Namespace, interrupts: Interrupts) -> int:
         if any(r.at_kinks for r in rows):
             say("at kinks: points at a kink, where the op's convention decides")
         bad = sum(not r.ok for r in rows)
-        say(f"{bad} of {len(rows)} rows have findings" if bad else "nothing found")
+        say(_bad_rows(bad, len(rows)))
 
     data = {"rows": [{k: plain_value(v) for k, v in r._asdict().items()} for r in rows]}
     return _deliver(options, harvest, data, show, all(r.ok for r in rows))
@@ -379,7 +382,7 @@ def doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
     started.end()
     if options.json != "-":
         shown = plain(options.artifact)
-        say(f"{shown}: {len(files)} files; python {shown}/repeat.py repeats the tables")
+        say(f"{shown}: {counted(len(files), 'file')}; python {shown}/repeat.py repeats the tables")
     return status
 
 
@@ -446,7 +449,7 @@ def table(options: argparse.Namespace, interrupts: Interrupts) -> int:
         return FOUND
     text = table.FORMATS[table.format_of(options.format, options.output)](found)
     interrupts.reporting()
-    return _deliver_text(options.json, found.as_dict(), options.output, text, f"{len(found.rows):,} derivatives")
+    return _deliver_text(options.json, found.as_dict(), options.output, text, counted(len(found.rows), "derivative"))
 
 
 def campaign(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -497,15 +500,21 @@ def peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
             [c.id not in new for c in outcome.causes],
         )
         for a in outcome.audits:
+            versions_of = ", ".join(f"{k} {plain(v)}" for k, v in a.versions.items())
             say(
-                f"{', '.join(f'{k} {plain(v)}' for k, v in a.versions.items())}: {a.judged:,} derivatives judged, "
-                f"{len(a.causes)} causes, {len(a.refused)} functions without some derivative, as the library says"
+                f"{versions_of}: {counted(a.judged, 'derivative')} judged, {counted(len(a.causes), 'cause')}, "
+                f"{counted(len(a.refused), 'function')} without some derivative, as the library says"
                 + (f", {len(a.skipped)} left out for lack of time" if a.skipped else "")
             )
         for name, why in outcome.missing.items():
             say(f"{name}: not judged: {plain(why)}")
 
     return _deliver(options, outcome.harvest, outcome.as_dict(), show, not outcome.new)
+
+
+def _bad_rows(bad: int, rows: int) -> str:
+    """How many rows have findings, in words."""
+    return f"{bad} of {counted(rows, 'row')} {'has' if bad == 1 else 'have'} findings" if bad else "nothing found"
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

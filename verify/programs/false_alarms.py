@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.counts import counted
 from gtape.errors import VerificationError
 from gtape.verify.programs.mutants import bar, planted, scaled
 from gtape.verify.programs.program_source import RandomProgram
@@ -212,7 +213,7 @@ class Totals:
 
     def __str__(self) -> str:
         n = max(1, self.outcomes)
-        lines = [f"{self.outcomes} programs in {self.seconds:.0f} s"]
+        lines = [f"{counted(self.outcomes, 'program')} in {self.seconds:.0f} s"]
         lines.append("shares: " + ", ".join(f"{k} {100 * v / n:.0f} %" for k, v in self.shares.items()))
         lines.append("verdicts: " + ", ".join(f"{k} {v}" for k, v in self.verdicts.most_common()))
         lines.append(f"false alarms: {len(self.alarms)}")

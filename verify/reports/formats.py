@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from gtape.base.counts import counted
 from gtape.base.escaping import json_data, plain, plain_lines
 from gtape.verify.reports.formulas import formulas
 from gtape.verify.reports.page import page
@@ -101,7 +102,8 @@ def _junit(result: Result) -> str:
         skipped += tag == "skipped"
         kind = "" if tag == "skipped" else f" type={_attribute(f['verdict'])}"
         inner = f"<{tag} message={_attribute(f['cause'])}{kind}>{_xml(_whole(f))}</{tag}>"
-        cases.append(_case(f"{f['cause']} ({int(f.get('times', 1))} times)", result.title, inner))
+        times = counted(int(f.get("times", 1)), "time")
+        cases.append(_case(f"{f['cause']} ({times})", result.title, inner))
     for text in result.errors:
         cases.append(_case(text[:120], result.title, f"<error message={_attribute(text[:200])}>{_xml(text)}</error>"))
     for table in result.tables:

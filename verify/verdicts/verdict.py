@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from gtape.base.counts import counted
 from gtape.base.diagnosis import diagnosed_methods
 from gtape.base.escaping import json_data, place_text, plain, plain_lines
 from gtape.base.own_files import hide_own_frames
@@ -501,7 +502,7 @@ class Report:
         if not told and not self.checked:
             return "correct: there was nothing to compare, because every gradient is None or empty"
         if not told:
-            numbers = "1 number" if self.checked == 1 else f"{self.checked:,} numbers"
+            numbers = counted(self.checked, "number")
             return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP off the exact derivative"
         text = "\n".join(str(f) for f in told[:5])
         return text + (f"\n... and {len(told) - 5} more" if len(told) > 5 else "")
