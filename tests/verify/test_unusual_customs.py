@@ -13,6 +13,8 @@ import pytest
 import gtape as tf
 from gtape.errors import InvalidArgumentError
 from gtape.verify import check, judge
+from gtape.verify.causes import customs
+from gtape.verify.oracles.replay import Replay
 from gtape.verify.programs.mutants import planted, scaled
 
 
@@ -1050,3 +1052,32 @@ def test_an_overflow_inside_of_a_right_custom_gradient_is_no_wrong_rule(f: Any, 
 )
 def test_a_custom_gradient_that_is_not_finite_by_its_algebra_is_a_wrong_rule(f: Any, x: Any) -> None:
     assert check(f, x).verdict == "rule"
+
+
+def test_wrong_custom_gradients_of_an_inner_gradient_are_looked_for_once_for_all_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches, among = [], customs._faulty_among
+
+    def faulty_among(oracle: Any, swept: Any, *given: Any) -> Any:
+        searches.append(swept.__name__)
+        return among(oracle, swept, *given)
+
+    monkeypatch.setattr(customs, "_faulty_among", faulty_among)
+    f = custom(lambda x: tf.reduce_sum(tf.exp(x) * tf.sin(x)), lambda x: 1.001 * tf.exp(x) * (tf.sin(x) + tf.cos(x)))
+
+    def searched(n: int) -> int:
+        searches.clear()
+        report = check(f, np.linspace(0.25, 0.75, n), order=2)
+        assert report.verdict == "rule" and any(v.order == 2 for v in report.findings)
+        return searches.count(Replay.swept_inside.__name__)
+
+    assert searched(9) == searched(3) > 0
+
+
+def test_a_custom_gradient_that_is_wrong_in_one_row_alone_is_found_in_that_row() -> None:
+    f = custom(lambda x: tf.reduce_sum(x**3), lambda x: x * x * np.array([3.0, 3.0, 3.003]))
+    report = check(f, np.array([0.5, 0.75, 1.5]), order=2)
+    wrong = [v for v in report.findings if not v.ok]
+    assert {v.verdict for v in wrong} == {"rule"}
+    assert {v.element[1] for v in wrong if v.element is not None} == {(2,)}

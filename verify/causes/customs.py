@@ -11,7 +11,7 @@ from flint import acb, arb
 
 from gtape.base.escaping import place_text
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import digits, finite_ball, objects, to_float
+from gtape.symbolic.balls import circumstances, digits, finite_ball, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats
 from gtape.verify.oracles.backward import by_user, gradient
@@ -39,7 +39,7 @@ from gtape.verify.oracles.enclosures import (
     turned,
 )
 from gtape.verify.oracles.oracle import Oracle, varies
-from gtape.verify.oracles.replay import cotangents_returned
+from gtape.verify.oracles.replay import Shared, cotangents_returned
 from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
@@ -124,8 +124,11 @@ def unlike_body(oracle: Oracle, node: Node, by: str) -> str:
     )
 
 
-def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[int] = ()) -> list[Failure]:
+def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: frozenset[int] = frozenset()) -> list[Failure]:
     """The wrong custom gradients along a program and its inner gradients.
+
+    A search takes place once in each replay; among the inner gradients, which depend on no cotangent, once for all rows
+    of a derivative.
 
     Parameters
     ----------
@@ -133,12 +136,40 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[i
         After its replay.
     slopes : bool
         If True, compare the derivatives of the custom gradients instead of their values.
-    without : container of int
+    without : frozenset of int
         Nodes that are left out.
     """
+    state = circumstances()
+    key = faulty_customs, slopes, without, state, oracle.broken
+    env, made, found = oracle.of_sweep.get(key, (None, None, []))
+    if state is None or env is not oracle.env or made is not oracle.made:
+        found = _faulty(oracle, slopes, without)
+        oracle.of_sweep[key] = oracle.env, oracle.made, found
+    return list(found)
+
+
+def _faulty(oracle: Oracle, slopes: bool, without: frozenset[int]) -> list[Failure]:
+    """As `faulty_customs`, without a look at results of the same replay."""
+    outer = ((oracle.program.nodes[i], g, made) for i, (g, made) in oracle.made.items())
+    found = _faulty_among(oracle, outer, slopes, without)
+    rows = oracle.shared or Shared()
+    inside = rows.get(
+        ("faulty customs", slopes, without), lambda: _faulty_among(oracle, oracle.swept_inside(), slopes, without)
+    )
+    for function, failure in inside.items():
+        before = found.get(function)
+        if before is None or (not slopes and is_rounded(before) and failure.error > before.error):
+            found[function] = failure
+    return list(found.values())
+
+
+def _faulty_among(
+    oracle: Oracle, swept: Iterable[tuple[Node, Any, list[Any]]], slopes: bool, without: frozenset[int]
+) -> dict[Any, Failure]:
+    """The wrong custom gradients among some nodes of sweeps, by their functions."""
     found: dict[Any, Failure] = {}
     calls: Counter[Any] = Counter()
-    for node, g, made in oracle.swept():
+    for node, g, made in swept:
         if node.kind != "custom" or node.prim.declared is not None or node.index in without:
             continue
         before = found.get(_function_of(node))
@@ -153,7 +184,7 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[i
             continue
         if failure is not None and (before is None or failure.error > before.error):
             found[_function_of(node)] = failure
-    return list(found.values())
+    return found
 
 
 def _function_of(node: Node) -> Any:

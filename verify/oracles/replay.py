@@ -172,6 +172,7 @@ class Replay:
         self._moving: dict[int, set[int]] = {}
         self._weights: dict[int, list[Any]] = {}
         self.shared: Shared | None = None
+        self.of_sweep: dict[Any, Any] = {}  # results of searches among the rules and functions of the last replay
 
     def anew(self) -> Self:
         """An oracle like this one, without values."""
@@ -265,6 +266,7 @@ class Replay:
         """The gradient with respect to each source, by the tape's own rules; None where unconnected."""
         if not self.env:
             self.evaluate()
+        self.of_sweep = {}
         return gradient(self.program, self.seeds, _Exact(self, self.made))
 
     def replay_by_bodies(self) -> list[Any]:
@@ -334,9 +336,13 @@ class Replay:
 
     def swept(self) -> Iterator[tuple[Node, Any, list[Any]]]:
         """Yield (node, cotangent, cotangents of its active inputs) for each node of the sweep and of inner sweeps."""
-        nodes = self.program.nodes
         for i, (g, made) in self.made.items():
-            yield nodes[i], g, made
+            yield self.program.nodes[i], g, made
+        yield from self.swept_inside()
+
+    def swept_inside(self) -> Iterator[tuple[Node, Any, list[Any]]]:
+        """As `swept`, for the inner sweeps alone, which depend on no cotangent of the outputs."""
+        nodes = self.program.nodes
         marks = {node.mark.key: node.mark for node in nodes if node.mark is not None}
         for mark in marks.values():
             for i, (g, made) in self.inner_sweep(mark).items():
