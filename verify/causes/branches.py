@@ -55,7 +55,7 @@ def isolated_branches(session: Any, sources: list[Any], order: int = 1) -> list[
 
 def _met(session: Any, sources: list[Any], order: int) -> list[tuple[Finding, bool]]:
     """The findings of `branches_met`, each with whether only the point itself takes the branch."""
-    taken = branches_taken(session)
+    taken = _without_narrow_floats(branches_taken(session), sources, session)
     if not taken:
         return []
     program = build([(r, v) for r, v, *_ in taken], sources, session)
@@ -98,6 +98,27 @@ def _met(session: Any, sources: list[Any], order: int) -> list[tuple[Finding, bo
                 if a.index not in known:
                     tell(a, n, verdict, reason, isolated)
     return list(told.values())
+
+
+def _without_narrow_floats(taken: list[Any], sources: list[Any], session: Any) -> list[Any]:
+    """The reads but those of floats that depend on a format such as bfloat16, which exact arithmetic does not follow.
+
+    Each number of such a format is a step. The comparison with moved points tells whether a value came back.
+    """
+    if not any(read is float for *_, read in taken):
+        return taken
+    program = build([(r, v) for r, v, *_ in taken], sources, session)
+    narrow = {n.index for n in program.nodes if not isinstance(n.output, tuple) and _is_narrow(n.output)}
+    outputs = program.outputs[-len(taken) :]
+    return [
+        one
+        for i, one in zip(outputs, taken, strict=True)
+        if one[-1] is not float or narrow.isdisjoint((i, *program.ancestors([i])))
+    ]
+
+
+def _is_narrow(value: Any) -> bool:
+    return np.asarray(value).dtype.kind not in "biufc"
 
 
 @dataclass(frozen=True)
