@@ -11,7 +11,7 @@ from typing import Any
 import sympy as sp
 from flint import acb, arb, arb_poly, arb_series, ctx
 
-from gtape.symbolic.balls import integer_power
+from gtape.symbolic.balls import assumed, integer_power, stands_for_infinity
 from gtape.symbolic.enclosed import Enclosed
 from gtape.symbolic.incomplete_beta import beta_derivatives
 from gtape.symbolic.remembered import remembered
@@ -56,6 +56,17 @@ class LogAbsGamma(Enclosed):
         return (arb.pi() / abs(x.sin_pi())).log() - (1 - x).lgamma()
 
 
+_WAVE = arb(0, 1)  # all numbers between -1 and 1
+
+
+def _oscillates(x: Any) -> bool:
+    """Whether a number stands for infinity, where waves have no limit.
+
+    The large number is a power of two, so a wave in half turns would always have the value of a whole turn there.
+    """
+    return assumed.get("limits") is not None and isinstance(x, arb) and stands_for_infinity(x)
+
+
 class SineOfPi(Enclosed):
     """sin(pi x), which balls reduce exactly, while pi x loses the digits before its binary point."""
 
@@ -63,7 +74,8 @@ class SineOfPi(Enclosed):
 
     @staticmethod
     def ball(x: Any) -> Any:
-        return (x if isinstance(x, (arb, acb)) else arb(x)).sin_pi()
+        x = x if isinstance(x, (arb, acb)) else arb(x)
+        return _WAVE if _oscillates(x) else x.sin_pi()
 
 
 class CosineOfPi(Enclosed):
@@ -73,7 +85,8 @@ class CosineOfPi(Enclosed):
 
     @staticmethod
     def ball(x: Any) -> Any:
-        return (x if isinstance(x, (arb, acb)) else arb(x)).cos_pi()
+        x = x if isinstance(x, (arb, acb)) else arb(x)
+        return _WAVE if _oscillates(x) else x.cos_pi()
 
 
 class Dawson(Enclosed):

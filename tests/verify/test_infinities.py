@@ -400,6 +400,29 @@ def test_exact_gives_limits_at_infinity(f: Any, limit: float | None) -> None:
         assert float(exact(f, np.inf, digits=10)) == limit
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("at", [INF, -INF])
+@pytest.mark.parametrize("rate", [1.0, 2.0, 0.3])
+@pytest.mark.parametrize("wave", [tf.math.special.fresnel_cos, tf.math.special.fresnel_sin])
+def test_a_slope_that_oscillates_towards_infinity_has_no_limit(wave: Any, rate: float, at: float, order: int) -> None:
+    def f(x: Any) -> Any:
+        return wave(rate * x)
+
+    with pytest.raises(ArithmeticError, match="there is no derivative here"):
+        exact(f, at, order=order)
+    for claim in (0.0, rate, -rate):
+        judged = judge(f, at, claim, order=order)
+        assert not judged.ok and judged.verdict == "domain", judged
+
+
+def test_a_slope_whose_oscillations_vanish_towards_infinity_has_the_limit_0() -> None:
+    def f(x: Any) -> Any:
+        return tf.math.special.fresnel_cos(x) / x
+
+    assert float(exact(f, INF)) == 0.0
+    assert judge(f, INF, 0.0).ok and not judge(f, INF, 1.0).ok
+
+
 def test_an_infinite_bound_is_larger_than_numbers_that_overflow() -> None:
     def f(x: Any) -> Any:
         return tf.minimum(x * x, np.inf)
