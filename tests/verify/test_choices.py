@@ -477,3 +477,74 @@ def bent(x: Any) -> Any:
 def test_a_claim_may_follow_the_piece_beyond_a_knot_that_rounding_crosses() -> None:
     for claim, ok in ((20.0, True), (-10.0, True), (30.0, False), (-20.0, False), (0.0, False)):
         assert judge(bent, (0.3,), claim).ok == ok, claim
+
+
+def filled(g: Any, *, inside: bool) -> Any:
+    """A function with the value 0 at 0; with `inside`, it keeps 0 out of the other branch, too."""
+
+    def f(x: Any) -> Any:
+        at = tf.equal(x, 0.0)
+        return tf.where(at, 0.0 * x, g(tf.where(at, tf.ones_like(x), x) if inside else x))
+
+    return f
+
+
+# No slope beside 0 has a limit there, but each function has a derivative at 0.
+WITHOUT_LIMIT_SLOPE: dict[str, tuple[Any, float]] = {
+    "x**2 sin(1/x)": (lambda x: x * x * tf.sin(1.0 / x), 0.0),
+    "x J0(1/x)": (lambda x: x * tf.math.special.bessel_j0(1.0 / x), 0.0),
+    "3 x + x**2 sin(1/x**2)": (lambda x: 3.0 * x + x * x * tf.sin(1.0 / (x * x)), 3.0),
+}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_LIMIT_SLOPE)
+def test_a_filled_point_has_the_limit_of_difference_quotients_as_its_derivative(name: str, inside: bool) -> None:
+    g, slope = WITHOUT_LIMIT_SLOPE[name]
+    f = filled(g, inside=inside)
+    assert float(exact(f, 0.0)) == slope
+    assert judge(f, 0.0, slope).ok
+    for claim in (0.5, 1.0, 7.0, 100.0):
+        assert not judge(f, 0.0, claim).ok, claim
+
+
+def test_each_element_of_a_filled_vector_has_its_own_limit() -> None:
+    f, at = filled(WITHOUT_LIMIT_SLOPE["3 x + x**2 sin(1/x**2)"][0], inside=True), np.array([0.0, 1.0, 0.0])
+
+    def weighted(x: Any) -> Any:
+        return tf.reduce_sum(f(x) * tf.constant([1.0, 2.0, 3.0], tf.float64))
+
+    right = np.array([float(e) for e in exact(weighted, at)])
+    assert right[[0, 2]].tolist() == [3.0, 9.0]
+    assert judge(weighted, at, right).ok
+    assert not judge(weighted, at, right + [0.0, 0.0, 0.5]).ok
+
+
+# Each function with the number outside of which no claim passes.
+WITHOUT_DERIVATIVE: dict[str, tuple[Any, float]] = {
+    "x tanh(1/x)": (lambda x: x * tf.tanh(1.0 / x), 1.0),
+    "x sigmoid(1/x)": (lambda x: x * tf.sigmoid(1.0 / x), 1.0),
+    "x C(1/x)": (lambda x: x * tf.math.special.fresnel_cos(1.0 / x), 0.5),
+    "x sin(1/x)": (lambda x: x * tf.sin(1.0 / x), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
+def test_a_filled_point_without_a_derivative_has_no_exact_number(name: str) -> None:
+    g, greatest = WITHOUT_DERIVATIVE[name]
+    f = filled(g, inside=False)
+    with pytest.raises(ArithmeticError, match="there is no derivative here"):
+        exact(f, 0.0)
+    assert judge(f, 0.0, greatest).ok
+    for claim in (1.5, 7.0, 100.0):
+        assert not judge(f, 0.0, claim).ok, claim
+
+
+def test_a_filled_point_of_a_cone_keeps_all_slopes_beside_it() -> None:
+    def cone(x: Any, y: Any) -> Any:
+        square = x * x + y * y
+        at = tf.equal(square, 0.0)
+        return tf.where(at, 0.0 * x, x * y / tf.sqrt(tf.where(at, tf.ones_like(x), square)))
+
+    assert judge(cone, (0.0, 0.0), (0.0, 0.0)).ok and judge(cone, (0.0, 0.0), (0.3, 0.3)).ok
+    assert not judge(cone, (0.0, 0.0), (3.0, 0.0)).ok

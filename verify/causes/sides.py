@@ -147,7 +147,7 @@ class Sides(Points):
         self.rooms: list[Any] | None = None  # how far roundings may carry these numbers
         self.convex = True  # whether these numbers are compared with the convex hull of derivatives
         self.across: Across | None = None  # such a direction, along which the numbers differ from all derivatives
-        self.differ = False  # whether derivatives on several sides are different
+        self.varied: list[Place] = []  # the elements by which derivatives on several sides differ
         self.compared = False  # whether the numbers were compared with the derivatives on all sides
         self.swept = False  # whether sweeps give the derivative by all elements at once
 
@@ -614,7 +614,7 @@ class Sides(Points):
             raise Nowhere
         points: tuple[list[Any], list[Any]] = [d for made in near for d in made], []
         far = [place for place in every if self._is_off(place, numbers, points[0])]
-        self.differ = any(self._has_width(place, numbers, points[0]) for place in every)
+        self.varied = [place for place in every if self._has_width(place, numbers, points[0])]
         may_jump = bool(far) and not (self.over_jumps or self.anywhere)
         jumps = self.past_jumps or (may_jump and self._gradient_jumps(pairs))
         if jumps and self.program.size > _FEW:

@@ -106,7 +106,7 @@ def _as_a_whole(
             )  # fmt: skip
             return [found, *findings], exact, got
     # A guard decides where the function jumps, or where its slopes on two sides differ, or one is infinite.
-    deciding = list(guards) if sides.jumps or sides.differ or sides.unbounded is not None else []
+    deciding = list(guards) if sides.jumps or sides.varied or sides.unbounded is not None else []
     if outside is None and not findings:
         return deciding, exact, got
     if outside is not None:

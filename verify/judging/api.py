@@ -35,6 +35,7 @@ from gtape.verify.causes.conventions import has_a_value_alone, jumps_at_an_end, 
 from gtape.verify.causes.flips import crossing
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, outside
+from gtape.verify.causes.quotients import NO_QUOTIENT, quotients_beside
 from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, has_values, with_limits
 from gtape.verify.causes.stops import pass_stops
 from gtape.verify.judging.block import examined
@@ -468,6 +469,8 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
                 made = with_limits(sides, made)
                 open_ = sides.open if met or sides.open == TOO_WIDE else ""
                 nowhere = (UNBOUNDED if sides.unbounded is not None else sides.jumping) if met else ""
+                if guards:  # only the point itself takes this branch
+                    made, nowhere = _by_quotients(sides, made)
         return made if all(_tight(g, wanted) for g in made) else None
 
     # Equal eigenvalues that are computed in several ways are never certainly equal.
@@ -498,6 +501,20 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
     if open_:
         raise ArithmeticError(f"the exact derivative is not decided: {open_}")
     return list(found)
+
+
+def _by_quotients(sides: Sides, made: list[Any]) -> tuple[list[Any], str]:
+    """A derivative with the limits of difference quotients, and why there is no derivative, or an empty text."""
+    made, nowhere = list(made), ""
+    for (s, index), interval in quotients_beside(sides).items():
+        if interval is None:
+            nowhere = NO_QUOTIENT
+        elif not interval.agree:
+            nowhere = f"the one-sided derivatives of the function as a whole lie in {interval}"
+        else:
+            made[s] = objects(made[s]).copy()
+            made[s][index] = interval.limit()
+    return made, nowhere
 
 
 def _by_jets(oracle: Oracle, source: int) -> Any:

@@ -49,6 +49,7 @@ from gtape.verify.causes.outside import (
     outside,
     shown_by,
 )
+from gtape.verify.causes.quotients import with_quotients
 from gtape.verify.causes.second_runs import name_second_runs
 from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.stops import pass_stops
@@ -734,6 +735,9 @@ class Judgement(Causes):
                 rounding=lambda: self.beside_kinks(met) if self.claimed else self.bounds(RUNS),
                 deciders=Deciders(program, oracle, self.beside, sides.split),
             )  # fmt: skip
+            if guards and order == 1:
+                found, near = with_quotients(sides, near, exact, got, guards, order, claimed=self.claimed)
+                met = found + met
             exact = near if self.claimed or not oracle.broken else exact
             excused = [] if sides.compared else excused
         if excused:  # nothing judged the conventions of these custom gradients
