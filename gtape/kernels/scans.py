@@ -60,7 +60,7 @@ def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     if b.size == n and b.dtype == a.dtype == np.float64:
         # For one row, Python's floats are faster than NumPy's scalars.
         return _recurrence_of_floats(a.ravel(), b.ravel(), reverse).reshape(b.shape)
-    y = b.copy()
+    y = b.astype(np.result_type(a, b))  # real terms may have complex factors
     a, s = np.moveaxis(a, axis, 0), np.moveaxis(y, axis, 0)
     for i in range(n - 2, -1, -1) if reverse else range(1, n):
         s[i] += a[i] * s[i + 1 if reverse else i - 1]

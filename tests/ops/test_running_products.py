@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gtape as tf
+from gtape.kernels.scans import recurrence
 
 Scan = dict[str, bool]
 DTYPES = [np.float64, np.float32]
@@ -153,3 +154,18 @@ def test_thousands_of_factors_may_leave_the_range_and_return() -> None:
 def test_check_finds_no_fault_where_products_leave_the_range() -> None:
     report = tf.verify.check(tf.math.cumprod, np.array([1e-200, 1e-200, 1.0, 1e300]), order=2)
     assert report.verdict == "correct", report.summary()
+
+
+@pytest.mark.parametrize("start", [1 + 1j, 0j])
+def test_a_wrong_claim_for_the_real_part_of_complex_products_is_judged(start: complex) -> None:
+    def f(z: Any) -> Any:
+        return tf.math.real(tf.math.cumprod(z))
+
+    z = np.array([start, 2, 3j])
+    assert tf.verify.check(f, z).ok
+    assert tf.verify.judge(f, z, np.zeros(3, complex)).verdict == "rule"
+
+
+def test_a_recurrence_of_real_terms_takes_complex_factors() -> None:
+    made = recurrence(np.array([1j, 2j, 1 + 1j]), np.array([1.0, 2.0, 3.0]), axis=0, reverse=False)
+    np.testing.assert_array_equal(made, [1, 2 + 2j, 3 + 4j])
