@@ -21,6 +21,7 @@ __all__ = [
     "CosineOfPi",
     "Dawson",
     "DawsonDerivative",
+    "GammaDensityAtRim",
     "HurwitzZeta",
     "IncompleteBeta",
     "IncompleteGamma",
@@ -35,7 +36,7 @@ __all__ = [
     "Spence",
     "beta_density_with_rims",
     "far_erfc",
-    "gamma_density",
+    "gamma_density_with_rim",
     "zeta_derivative",
 ]  # fmt: skip
 
@@ -306,7 +307,7 @@ class IncompleteGamma(Enclosed):
 
     def fdiff(self, argindex: int = 3) -> sp.Expr:
         m, a, x = self.args
-        return self.func(m + 1, a, x) if argindex == 2 else gamma_density(a, x, int(m), 0)
+        return self.func(m + 1, a, x) if argindex == 2 else gamma_density_with_rim(a, x, int(m), 0)
 
     @staticmethod
     def ball(m: Any, a: Any, x: Any) -> Any:
@@ -332,7 +333,7 @@ class IncompleteGammaRest(Enclosed):
 
     def fdiff(self, argindex: int = 2) -> sp.Expr:
         a, x = self.args
-        return -IncompleteGamma(1, a, x) if argindex == 1 else -gamma_density(a, x, 0, 0)
+        return -IncompleteGamma(1, a, x) if argindex == 1 else -gamma_density_with_rim(a, x, 0, 0)
 
     @staticmethod
     def ball(a: Any, x: Any) -> Any:
@@ -347,7 +348,7 @@ class IncompleteBeta(Enclosed):
     def fdiff(self, argindex: int = 5) -> sp.Expr:
         p, q, a, b, x = self.args
         if argindex == 5:
-            return beta_density(a, b, x, int(p), int(q), 0)
+            return beta_density_with_rims(a, b, x, int(p), int(q), 0)
         return self.func(p + 1, q, a, b, x) if argindex == 3 else self.func(p, q + 1, a, b, x)
 
     @staticmethod
@@ -379,6 +380,35 @@ def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
     for _ in range(n):
         value = sp.expand(value.diff(t))
     return value.xreplace({s: a, t: x})
+
+
+def gamma_density_with_rim(a: Any, x: Any, m: int, n: int) -> Any:
+    """As `gamma_density`, with its limits at x = 0."""
+    return sp.Piecewise((GammaDensityAtRim(m, n, a, x), sp.Eq(x, 0)), (gamma_density(a, x, m, n), True))
+
+
+class GammaDensityAtRim(Enclosed):
+    """``GammaDensityAtRim(m, n, a, x)``: the limits of `gamma_density` at x = 0.
+
+    Each power of x with a positive exponent is 0. For an integer a up to n + 1 the constant term is left. All other
+    limits are infinite.
+    """
+
+    nargs = 4
+
+    def fdiff(self, argindex: int = 4) -> sp.Expr:
+        m, n, a, x = self.args
+        return self.func(m + 1, n, a, x) if argindex == 3 else self.func(m, n + 1, a, x)
+
+    @staticmethod
+    def ball(m: Any, n: Any, a: Any, x: Any) -> Any:
+        m, n, a = round(float(m)), round(float(n)), arb(a)
+        if a > n + 1:
+            return arb(0)
+        if m or not (a > 0 and a.is_integer()):
+            return arb("nan")
+        whole = round(float(a))
+        return arb((-1) ** (n + 1 - whole) * math.comb(n, whole - 1))
 
 
 def zeta_derivative(s: Any, q: Any, m: int, n: int) -> Any:

@@ -146,12 +146,20 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
         product = multiply_pairs(mantissa, factor)
         out = np.where(factor[0] == 0, 0.0, np.ldexp(product[0] + product[1], k - np.where(shift > 1.0, 300, 0)))
         out = np.where(inside, out, np.nan)
-        if m == 0:  # limits at x = 0
-            rim = np.where(a > n + 1, 0.0, np.where(a == 1.0, (-1.0) ** n, np.nan))
-            rim = np.where((n == 0) & (a < 1), np.inf, rim)
-            out = np.where((x == 0) & (a > 0), rim, out)
+        out = np.where((x == 0) & (a > 0) & np.isfinite(a), _limits(a, m, n), out)
         out = np.where((x == np.inf) & (a > 0), 0.0, out)
     return out.astype(dtype).reshape(shape)[()]
+
+
+def _limits(a: Any, m: int, n: int) -> Any:
+    """The limits of the density's derivatives for x -> 0; NaN where one has none.
+
+    All powers of x vanish for a > n + 1. For an integer a up to n + 1 and m = 0 a constant is left.
+    """
+    out = np.where(a > n + 1, 0.0, np.nan)
+    for whole in range(1, n + 2 if m == 0 else 1):
+        out = np.where(a == whole, float((-1) ** (n + 1 - whole) * comb(n, whole - 1)), out)
+    return np.where(a < 1, np.inf, out) if m == n == 0 else out
 
 
 @lru_cache(maxsize=1)

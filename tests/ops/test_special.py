@@ -13,7 +13,7 @@ import gtape as tf
 from gtape.kernels.beta_orders import beta_density_derivative
 from gtape.symbolic.balls import precision
 from gtape.symbolic.special_functions import BetaDensityAtRim
-from gtape.verify import check
+from gtape.verify import check, exact, judge
 
 INF, NAN = math.inf, math.nan
 SPECIAL = [
@@ -329,6 +329,43 @@ def test_beta_and_gamma_densities_on_the_rim() -> None:
     assert tape.gradient(y, x).numpy().tolist() == [0.0, 2.0]
     assert derivative(lambda v: tf.math.igamma(tf.constant(1.0, tf.float64), v), 0.0) == 1.0
     assert derivative(lambda v: tf.math.igamma(tf.constant(0.5, tf.float64), v), 0.0) == INF
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("a", [1.0, 2.0, 3.0, 4.0])
+def test_each_derivative_of_the_incomplete_gamma_functions_has_its_limit_at_0(a: float, sign: float) -> None:
+    def f(x: Any) -> Any:
+        return (tf.math.igamma if sign > 0 else tf.math.igammac)(tf.constant(a, tf.float64), x)
+
+    for order in range(1, 5):
+        left = order - int(a)
+        right = sign * (-1.0) ** left * math.comb(order - 1, int(a) - 1) if left >= 0 else 0.0
+        assert derivative(f, 0.0, order) == right
+        assert float(exact(f, 0.0, order=order)) == right
+    assert check(f, 0.0, order=2).ok
+    assert judge(f, 0.0, sign * float(a == 2.0) - sign * float(a == 1.0), order=2).ok
+    assert not judge(f, 0.0, 0.5, order=2).ok
+
+
+def test_the_slope_of_a_density_of_gamma_by_its_order_is_0_at_0() -> None:
+    a, x = tf.constant(2.5, tf.float64), tf.constant(0.0, tf.float64)
+    with tf.GradientTape() as outer:
+        outer.watch(a)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.math.igamma(a, x)
+        slope = tape.gradient(y, x)
+    assert float(outer.gradient(slope, a)) == 0.0
+
+
+@pytest.mark.parametrize("at", [0.0, 1.0])
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (2.0, 1.0), (3.0, 2.0)])
+def test_each_derivative_of_betainc_has_its_limit_at_an_end(a: float, b: float, at: float) -> None:
+    def f(x: Any) -> Any:
+        return tf.math.betainc(tf.constant(a, tf.float64), tf.constant(b, tf.float64), x)
+
+    for order in range(1, 5):
+        assert float(exact(f, at, order=order)) == derivative(f, at, order)
 
 
 def test_lbeta_sums_over_the_last_axis() -> None:

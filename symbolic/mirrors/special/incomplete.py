@@ -8,7 +8,7 @@ from gtape.symbolic.special_functions import (
     IncompleteGamma,
     IncompleteGammaRest,
     beta_density_with_rims,
-    gamma_density,
+    gamma_density_with_rim,
 )
 
 __all__: list[str] = []
@@ -16,7 +16,7 @@ __all__: list[str] = []
 scalar("igamma", lambda a, x: IncompleteGamma(0, a, x))
 scalar("igammac", lambda a, x: IncompleteGammaRest(a, x))
 scalar("igamma_order_derivative", lambda a, x, m: IncompleteGamma(m, a, x))
-scalar("gamma_density_derivative", lambda a, x, m, n: gamma_density(a, x, m, n))
+scalar("gamma_density_derivative", lambda a, x, m, n: gamma_density_with_rim(a, x, m, n))
 
 
 scalar("betainc", lambda a, b, x: IncompleteBeta(0, 0, a, b, x))
