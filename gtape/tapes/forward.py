@@ -63,7 +63,9 @@ def jvp_of(
             else:
                 slope = p(xp, y, *xs, **params)
                 c = t * slope
-                if prim.zero_absorbs:
+                # A selection before this op may have stopped the tangent where the slope is infinite. Reverse mode
+                # drops such a slope at the selection.
+                if prim.zero_absorbs or prim.has_ends:
                     c = absorb_zeros(xp, t, c)
                 if prim.selects:
                     mask = getattr(slope, "_value", slope)
