@@ -13,6 +13,7 @@ from gtape import nest
 from gtape.base.verification import verifying
 from gtape.engine.custom import custom_gradient
 from gtape.recording.record import for_a_check_alone
+from gtape.recording.undoing import repeating
 from gtape.symbolic.balls import objects, precision, to_double_double
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
@@ -257,7 +258,7 @@ def _wrong_alone(program: Program, node: Node, times: int, *, forward: bool) -> 
     level = run if not forward else lambda: _tangents(sources, run)
     for _ in range(times - 1 if forward else times):
         level = functools.partial(_gradients, sources, level)
-    with GradientTape(verify=True) as tape:
+    with repeating(), GradientTape(verify=True) as tape:
         tape.watch(sources)
         made = level()
     alone = build([(g._record, g._value) for g in made], sources)

@@ -14,7 +14,7 @@ from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import circumstances, digits, finite_ball, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats
-from gtape.verify.oracles.backward import by_user, gradient
+from gtape.verify.oracles.backward import by_user, gradient, runs_of_user
 from gtape.verify.oracles.certificates import (
     Failure,
     by_constants,
@@ -573,7 +573,7 @@ def changing(nodes: Iterable[Node], cotangent_of: Callable[[Node], Any], error: 
 
     def changes(node: Node) -> bool:
         g = cotangent_of(node)
-        first, *others = [by_user(node, g) for _ in range(_REPEATS)]
+        first, *others = runs_of_user(node, g, _REPEATS)
         return any(_differ(a, b, error * CHANGE) for other in others for a, b in zip(first, other, strict=True))
 
     return [node for node in nodes if changes(node)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape.base.deadline import tick
 from gtape.engine.worlds import COMPLEX
+from gtape.recording.undoing import repeating
 from gtape.symbolic.balls import Undecided, objects
 from gtape.symbolic.program import Node, Program
 from gtape.tapes.forward import jvp_of
@@ -73,7 +74,8 @@ def _through_custom(node: Node, ts: list[Any]) -> Any:
     dtype = np.asarray(outs[0]).dtype
     tensors = [None if t is None else wrap(np.asarray(t).astype(dtype)) for t in ts]
     out: Any = tuple([wrap(o) for o in outs]) if isinstance(node.output, tuple) else wrap(outs[0])
-    made = node.step.jvp_custom(tensors, (), out)
+    with repeating():
+        made = node.step.jvp_custom(tensors, (), out)
     if made is None:
         return None
     return tuple([m if m is None else np.asarray(m._value) for m in made]) if isinstance(out, tuple) else made._value

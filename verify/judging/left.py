@@ -33,6 +33,7 @@ from gtape.recording.trace import (
     starts_made,
     stops_made,
 )
+from gtape.recording.undoing import repeating
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import convert_to_tensor, is_tensor, wrap
@@ -213,7 +214,7 @@ class _Body:
     def recorded(self, point: list[Any]) -> Program | None:
         """As `Again.recorded`."""
         given = list(self._given)
-        with TracingTape(persistent=True) as tape:
+        with repeating(), TracingTape(persistent=True) as tape:
             for k, x in zip(self._places, point, strict=True):
                 given[k] = convert_to_tensor(x)
             inputs = [given[k] for k in self._places]

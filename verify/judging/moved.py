@@ -26,6 +26,7 @@ from gtape import nest
 from gtape.base.half_precision import spacing_at_one
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.trace import has_long_numbers
+from gtape.recording.undoing import repeating
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
@@ -673,6 +674,7 @@ def _body(node: Node, env: dict[int, Any]) -> Any:
         wrap(np.asarray(env[j])) if isinstance(x, (Tensor, Variable)) else x
         for x, j in zip(flat, node.inputs[: len(flat)], strict=True)
     ]
-    y, _ = function(*nest.pack_sequence_as(list(args), fresh), **kwargs)
+    with repeating():
+        y, _ = function(*nest.pack_sequence_as(list(args), fresh), **kwargs)
     made = [convert_to_tensor(t)._value for t in nest.flatten(y)]
     return tuple(made) if isinstance(node.output, tuple) else made[0]

@@ -11,9 +11,10 @@ from gtape.base.deadline import tick
 from gtape.base.layout import make_layout
 from gtape.engine.rules import PartialOutputs, cotangents, reached
 from gtape.engine.worlds import COMPLEX, NUMPY
+from gtape.recording.undoing import repeating
 from gtape.symbolic.program import Node, Program
 
-__all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off", "left_out", "shaped_as"]
+__all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off", "left_out", "runs_of_user", "shaped_as"]
 
 
 class Algebra:
@@ -156,15 +157,23 @@ def shaped_as(recorded: Any, value: Any) -> Any:
 
 
 def by_user(node: Node, g: Any) -> list[Any]:
-    """The cotangents of a custom gradient's active inputs, as the user's function returns them for floats."""
+    """The cotangents of a custom gradient's active inputs, as the user's function returns them for floats.
+
+    The changes of state that the function makes are undone.
+    """
+    return runs_of_user(node, g, 1)[0]
+
+
+def runs_of_user(node: Node, g: Any, times: int) -> list[list[Any]]:
+    """As `by_user`, for several runs of which each begins with the state that the one before left."""
     outputs = node.output if isinstance(node.output, tuple) else (node.output,)
     given = PartialOutputs.filled(g, node.output)
     if isinstance(given, tuple):
         given = tuple([np.asarray(c, np.asarray(o).dtype) for c, o in zip(given, outputs, strict=True)])
     else:
         given = np.asarray(given, np.asarray(outputs[0]).dtype)
-    made: list[Any] = node.step.cotangents(NUMPY, given)
-    return made
+    with repeating():
+        return [node.step.cotangents(NUMPY, given) for _ in range(times)]
 
 
 def kept_off(

@@ -497,6 +497,8 @@ def _same(x: Any, y: Any) -> Any:
 def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | None], dict[int, int]]:
     """Record the ops of a custom gradient's function on its upstream gradients.
 
+    The changes of state that the function makes are undone.
+
     Parameters
     ----------
     cotangents : list of object arrays
@@ -512,13 +514,14 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
         Record number of each upstream tensor -> its position.
     """
     from gtape.recording.record import SEQ
+    from gtape.recording.undoing import repeating
     from gtape.symbolic.build import build
     from gtape.tapes.tape import GradientTape
     from gtape.tensors.tensor import wrap
 
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     gs = [wrap(as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
-    with GradientTape(persistent=True, verify=True) as tape:
+    with repeating(), GradientTape(persistent=True, verify=True) as tape:
         assert tape._session is not None
         tape._session.adopts = True  # because the function may have kept its inputs in any way
         tape.watch([g for g in gs if g._layout.inexact])

@@ -12,8 +12,9 @@ import numpy as np
 
 from gtape import nest
 from gtape.engine.rules import PartialOutputs
-from gtape.recording.record import STEP, off
+from gtape.recording.record import STEP
 from gtape.recording.trace import conversions_made
+from gtape.recording.undoing import repeating
 from gtape.symbolic.program import Node
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
@@ -39,7 +40,7 @@ def moves_by_saved(program: Any, node: Node, g: Any) -> list[Any] | None:
     parts = parts if isinstance(parts, tuple) else (parts,)
     given = [as_recorded(p, np.asarray(o)) for p, o in zip(parts, outs, strict=True)]
     try:
-        with off():
+        with repeating():
             made, saved = _gradient(program, node, given, {})
             recorded = [_value(v) for v in node.step.run([wrap(v) for v in given])]
             if not saved or len(recorded) != len(made) or not all(map(_are_same, recorded, made)):
