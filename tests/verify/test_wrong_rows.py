@@ -15,7 +15,7 @@ from gtape.verify import check
 from gtape.verify.bounds import inputs
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, global_bounds, noisy_gradient
 from gtape.verify.causes import witness
-from gtape.verify.judging import examine
+from gtape.verify.judging import comparison, examine, judgement
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Shared
@@ -112,11 +112,54 @@ def test_a_program_keeps_a_bounded_number_of_values() -> None:
 
 
 def test_bounds_are_asked_once_for_the_rows_of_a_wrong_second_derivative(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "_FAR", np.inf)  # as if all errors were near the bound of the problem
     calls = counted(monkeypatch, examine, "global_bounds")
     report = check(through(frozen), X, order=2)
     (found,) = [x for x in report.findings if not x.ok]
     assert (report.verdict, found.op, found.count) == ("rule", "frozen", 6)
     assert len(calls) == 2  # of few and of many runs
+
+
+@tf.custom_gradient
+def scaled_diag(v: Any) -> Any:
+    return tf.linalg.diag(v), lambda g: 1.001 * tf.linalg.diag_part(g)
+
+
+def filtered(transition: Any, noise: Any, error: Any) -> Any:
+    """The log-likelihood of a Kalman filter."""
+    observe = tf.constant([[1.0, 0.0]], tf.float64)
+    q, r = scaled_diag(tf.exp(noise)), tf.exp(error)[None, None]
+    mean, cov, total = tf.zeros([2, 1], tf.float64), tf.eye(2, dtype=tf.float64), tf.constant(0.0, tf.float64)
+    for y in (0.1257, -0.1321):
+        mean = transition @ mean
+        cov = transition @ cov @ tf.transpose(transition) + q
+        s = observe @ cov @ tf.transpose(observe) + r
+        v = y - observe @ mean
+        gain = tf.transpose(tf.linalg.solve(s, observe @ cov))
+        mean, cov = mean + gain @ v, cov - gain @ s @ tf.transpose(gain)
+        total = total - 0.5 * (tf.linalg.logdet(s) + tf.reduce_sum(v * tf.linalg.solve(s, v)))
+    return total
+
+
+FILTER = np.array([[1.0, 0.5], [0.0, 0.9]]), np.array([-1.0, -2.0]), np.array(-0.5)
+
+
+def test_no_costly_bound_is_asked_for_an_error_far_beyond_the_bound_of_the_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    costly = [counted(monkeypatch, examine, "global_bounds"), counted(monkeypatch, judgement, "real_moves")]
+    (found,) = [x for x in check(filtered, *FILTER).findings if not x.ok]
+    assert (found.verdict, found.op, found.count) == ("rule", "scaled_diag", 2)
+    assert costly == [[], []]
+
+
+def test_the_costly_bounds_excuse_no_error_far_beyond_the_bound_of_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = check(filtered, *FILTER).findings
+    monkeypatch.setattr(comparison, "_FAR", np.inf)
+    costly = check(filtered, *FILTER).findings
+    assert [(x.op, x.element, x.count, x.reason) for x in quick] == [
+        (x.op, x.element, x.count, x.reason) for x in costly
+    ]
 
 
 def test_a_witness_is_searched_once_for_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:

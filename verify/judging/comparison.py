@@ -791,13 +791,18 @@ def by_fault(made: Any, e: Any, g: Any) -> Any:
 
 
 _FAULTLESS = 2.0**-10  # the share of an error that a wrong rule may leave to roundings
+_FAR = 2.0**10  # the factor by which an error exceeds a bound that says enough about the error
 
 
 class Harmless(Comparison):
     """Finds the harmless numbers beside wrong ones, and no causes of the wrong ones."""
 
-    def mask(self, s: int, e: Any, g: Any, wrong: Any = False) -> Any:
+    def mask(self, s: int, e: Any, g: Any, faulty: Any, *, beyond: bool) -> Any:
         """The elements of one array that are right, or that roundings or the problem explain.
+
+        An element that a wrong rule explains, and that lies far beyond the first-order bound of the problem, is asked
+        no further: an error that roundings magnify so much more than the inputs do would part it from the number that
+        the wrong rule gives.
 
         Parameters
         ----------
@@ -805,13 +810,18 @@ class Harmless(Comparison):
         e : object array
             The exact numbers, in the convention of `g`.
         g : float or complex array
-        wrong : bool array
-            The elements that are known to be wrong, for which no bound is asked.
+        faulty : bool array
+            The elements whose errors a wrong rule explains, as from `by_fault`.
+        beyond : bool
+            Whether another row showed that no bound excuses errors of this rule.
         """
         self._found = np.ones(np.shape(g), np.bool_)
         far = distances(e, g)
         settled = self._settled(s, e, g, far)
-        wrong = wrong & ~settled.near
+        wrong = faulty & ~settled.near
+        if not beyond and wrong.any():
+            moved = self._many() * self._bound("moved", s, MOVES[1], shape=g.shape)
+            wrong = wrong & (far.off > _FAR * (far.tight + moved))
         self._array(s, e, g, far, settled._replace(near=settled.near | wrong))
         return self._found & ~wrong
 

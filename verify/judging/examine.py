@@ -171,6 +171,7 @@ class Gradient(Judgement):
 
         The bounds are those of the right derivative, because the inputs move a wrong one by other amounts. The bounds
         of one row show whether they excuse errors of these nodes; in other rows, no bound is asked for such errors.
+        `Harmless.mask` tells which errors of one row need the costly bounds.
 
         Parameters
         ----------
@@ -181,13 +182,12 @@ class Gradient(Judgement):
         """
         compared, known = Harmless(self.order, self), list[Oracle]()
         beyond = set[frozenset[int]]() if self.shared is None else self.shared.beyond
-        several = sum(math.prod(self.program.nodes[i].shape) for i in self.program.outputs) > 1  # else there is one row
         made = functools.cache(oracle.replay)
 
         def harmless(s: int, exact: Any, faulty: frozenset[int]) -> Any:
             got, before = np.asarray(self.got[s]), self.last
             try:
-                by_rules = made()[s] if faulty and several and got.dtype.kind == "f" else None
+                by_rules = made()[s] if faulty and got.dtype.kind == "f" else None
                 comparable = by_rules is not None and np.shape(by_rules) == got.shape
                 explained = by_fault(by_rules, exact, got) if comparable else np.False_
                 if not known:
@@ -199,7 +199,7 @@ class Gradient(Judgement):
                     by_bodies.replay()
                     known.append(by_bodies)
                 self.last = known[0]
-                mask = compared.mask(s, exact, got, explained if faulty in beyond else np.False_)
+                mask = compared.mask(s, exact, got, explained, beyond=faulty in beyond)
                 if explained.any() and not (mask & explained).any():
                     beyond.add(faulty)
                 return mask
