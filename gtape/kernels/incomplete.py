@@ -295,8 +295,14 @@ def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         x = np.where((a < 1e25) & (x > 1e30), np.inf, x)
+        a = np.where((a > 1e30) & (x < a / 2), np.inf, a)  # P and its derivatives are 0, and a log(x) would overflow
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-        out = np.where((a > 0) & ((x == 0) | (x == np.inf)), 0.0, np.full(x.shape, np.nan))
+        end = (
+            ((a > 0) & (x == 0))
+            | ((a > 0) & np.isfinite(a) & (x == np.inf))
+            | ((a == np.inf) & (x >= 0) & (x < np.inf))
+        )
+        out = np.where(end, 0.0, np.full(x.shape, np.nan))
         if np.any(inside):
             p, q = a[inside], x[inside]
             mantissa, k = exp_of_pair(_gamma_exponent(p, q))

@@ -347,6 +347,13 @@ def test_each_derivative_of_the_incomplete_gamma_functions_has_its_limit_at_0(a:
     assert not judge(f, 0.0, 0.5, order=2).ok
 
 
+@pytest.mark.parametrize("x", [0.0, 1.0, 1e300])
+@pytest.mark.parametrize("a", [1e308, float(np.finfo(np.float64).max), INF])
+def test_the_slope_of_igamma_by_a_huge_order_is_0(a: float, x: float) -> None:
+    assert derivative(lambda a: tf.math.igamma(a, tf.constant(x, tf.float64)), a) == 0.0
+    assert derivative(lambda a: tf.math.igammac(a, tf.constant(x, tf.float64)), a) == 0.0
+
+
 def test_the_slope_of_a_density_of_gamma_by_its_order_is_0_at_0() -> None:
     a, x = tf.constant(2.5, tf.float64), tf.constant(0.0, tf.float64)
     with tf.GradientTape() as outer:
