@@ -18,6 +18,7 @@ from gtape.symbolic.remembered import remembered
 
 __all__ = [
     "BetaDensityAtRim",
+    "ConvergentZeta",
     "CosineOfPi",
     "Dawson",
     "DawsonDerivative",
@@ -296,6 +297,19 @@ class HurwitzZeta(Enclosed):
             ctx.cap = before
 
 
+class ConvergentZeta(Enclosed):
+    """``ConvergentZeta(s, q)``: Hurwitz's zeta function where its series converges, which has no value for s < 1."""
+
+    nargs = 2
+
+    def fdiff(self, argindex: int = 2) -> sp.Expr:
+        return HurwitzZeta(0, *self.args).fdiff(argindex + 1)
+
+    @staticmethod
+    def ball(s: Any, q: Any) -> Any:
+        return arb("nan") if arb(s) < 1 else HurwitzZeta.ball(0, s, q)
+
+
 def _times_log(m: int, x: Any) -> Any:
     return integer_power(-x.log(), m) if m else arb(1)
 
@@ -337,7 +351,8 @@ class IncompleteGammaRest(Enclosed):
 
     @staticmethod
     def ball(a: Any, x: Any) -> Any:
-        return arb(x).gamma_upper(arb(a), 1)
+        a, x = arb(a), arb(x)
+        return arb("nan") if x < 0 or a < 0 else x.gamma_upper(a, 1)
 
 
 class IncompleteBeta(Enclosed):

@@ -615,6 +615,9 @@ def test_positions_in_masked_vectors_are_known(choice: Any) -> None:
 
 
 OUTSIDE: dict[str, tuple[Any, float]] = {
+    "igammac of a negative number": (lambda x: tf.math.igammac(tf.constant(2.0, x.dtype), x), -1.0),
+    "zeta below 1": (lambda s: tf.math.zeta(s, tf.constant(2.0, s.dtype)), 0.5),
+    "zeta at 0": (lambda s: tf.math.zeta(s, tf.constant(2.0, s.dtype)), 0.0),
     "log": (tf.math.log, -2.0),
     "log1p": (tf.math.log1p, -3.0),
     "atanh": (tf.atanh, 2.0),
