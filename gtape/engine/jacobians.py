@@ -18,7 +18,7 @@ from gtape.engine.full_sweep import full_sweep, is_finite, runner_for, stack_in
 from gtape.engine.requests import conjugate
 from gtape.engine.rules import RuleStep
 from gtape.engine.sweep import short_sweep
-from gtape.engine.whole_calls import put_ops_behind
+from gtape.engine.whole_calls import put_ops_behind, split_calls
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record
@@ -121,6 +121,9 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     # that outlived former tapes. A persistent tape keeps its records, which these sweeps would empty.
     alone = session.plain or (session.tracks_for_now and not session.trace)
     usual = alone and not stack.sessions and session.is_simple()
+    if usual and session.several:
+        split_calls([start, *source_records])  # at once, because the short sweep knows a source by its one record
+        usual = session.is_simple()
     rows = len(seed) if seed is not None else target._layout.size
     if usual and takes_rows(session, start, rows if run.__class__ is BuiltinMethodType else None):
         # The records are kept, because another sweep may follow. No other thread sweeps a tape that is used up.

@@ -5,12 +5,21 @@ other sweep the record is replaced by records of the ops, which are made from th
 
 If a call has several results, each has a record of its own with a `PartOfCall`. The parent is the record of the call.
 The result's record has the number that the record of the op would have, so that it can become the op's record. The
-record of the call does not hold the records of the results. They hold the record of the call, and a cycle would delay
-freeing the graph.
+record of the call does not hold the records of the results until ops replace the call. They hold the record of the
+call, and a cycle would delay freeing the graph.
+
+A call takes one number `s` from the count of all records, and owns the numbers from `s` on that are less than `s + 1`.
+The newest op has the number `s`, and the record of a call with several results has a greater number than its ops. No
+other record has one of these numbers, because all other records have integers.
+
+Records are replaced in one store under the lock of `watch`, which changes TAPES, because sweeps of other threads may
+read the records. Such a sweep may have met the record of a call before. So this record keeps its step, which goes on to
+compute right cotangents.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,14 +35,14 @@ from gtape.recording.record import (
     NO_TAPES,
     OTHER,
     SEQ,
-    SEVERAL,
     STEP,
     TAPES,
     Record,
     TapeSet,
     parents_of,
+    sharing,
     step_of,
-)  # fmt: skip
+)
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
@@ -111,17 +120,34 @@ class Ops:
 
     @property
     def offsets(self) -> list[float]:
-        """For each result the distance of its sequence number below that of the call. All are less than 1."""
-        return [(k + 1) / (len(self._ops) + 1) for k in self.results]
+        """For each result the distance of its sequence number above the first number of the call."""
+        return [self._offset(k) for k in self.results]
 
-    def has_numbers(self, call: int) -> bool:
-        """Whether floats can tell the numbers of the ops' records apart."""
-        return call * (len(self._ops) + 1) > -_MOST_NUMBERS
+    @property
+    def offset_of_call(self) -> float:
+        """The distance of the number of the call's record above the first number of the call, if it is not the first.
+
+        It is greater than the offsets of all ops, and less than 1.
+        """
+        return self._offset(-1)
+
+    def _offset(self, k: int) -> float:
+        n = len(self._ops)
+        return (n - 1 - k) / (n + 1)
+
+    def has_numbers(self, first: int) -> bool:
+        """Whether floats can tell the numbers of a call apart."""
+        return first * (len(self._ops) + 1) > -_MOST_NUMBERS
 
     def records(
-        self, ins: Sequence[Tensor], parents: Sequence[Record], tapes: TapeSet, parts: Any = None, call: Any = 0
-    ) -> list[Record]:
-        """Make records of all ops. Returns the records of the results.
+        self,
+        ins: Sequence[Tensor],
+        parents: Sequence[Record],
+        tapes: TapeSet,
+        first: int | None = None,
+        own: dict[int, Record] | None = None,
+    ) -> tuple[list[Record], list[tuple[Record, Record]]]:
+        """Make records of all ops.
 
         Parameters
         ----------
@@ -130,11 +156,17 @@ class Ops:
         parents : sequence of Record
             The parents of the record of the call.
         tapes : TapeSet
-        parts : dict of int to Record, optional
-            The records of results that become the records of the ops that made them.
-        call : number, optional
-            The sequence number of the call, if `parts` are given; that of a result minus its offset, if the call has
-            no other number.
+        first : int, optional
+            The first number of the call. Without it, the records get new numbers.
+        own : dict of int to Record, optional
+            The existing records of results, by the number of the result. They become records of ops, but not yet.
+
+        Returns
+        -------
+        results : list of Record
+            The records of the results; existing ones, if `own` has them.
+        changes : list of (Record, Record)
+            Each existing record, with the record of the op.
         """
         values = self._values([t._value for t in ins])
         made: list[Record] = []
@@ -153,20 +185,19 @@ class Ops:
             between._record = None if t.source is None else found(t.source)
             return between
 
-        own = {} if parts is None else {self.results[i]: r for i, r in parts.items()}
-        steps = len(self._ops) + 1
+        existing = {} if own is None else {self.results[i]: r for i, r in own.items()}
+        changes: list[tuple[Record, Record]] = []
         for k, op in enumerate(self._ops):
             xs = tuple([kept(t) for t in op.ins]) if op.ins.__class__ is tuple else kept(op.ins)
             y = kept(op.second) if op.out is None else values[op.out]
             new = new_record(op.step, [found(p) for p in op.parents], xs, y, tapes)
-            if parts is not None:
-                new[SEQ] = call - (k + 1) / steps
-            part = own.get(k)
-            if part is not None:
-                part[STEP : OTHER + 1] = new[STEP : OTHER + 1]  # in one store, because sweeps may read the record
-                new = part
-            made.append(new)
-        return [made[k] for k in self.results]
+            if first is not None:
+                new[SEQ] = first + self._offset(k)
+            old = existing.get(k)
+            if old is not None:
+                changes.append((old, new))
+            made.append(new if old is None else old)
+        return [made[k] for k in self.results], changes
 
 
 class WholeCall:
@@ -198,9 +229,11 @@ class WholeCall:
     spends : bool
         Whether OUT is a list, which a sweep that does not keep the record lets `sweep` empty. If so, PARENTS is a
         tuple.
+    records : list of Record, optional
+        The records of the results after ops replaced a call with several results.
     """
 
-    __slots__ = ("full", "name", "ops", "several", "spends", "sweep", "uses")
+    __slots__ = ("full", "name", "ops", "records", "several", "spends", "sweep", "uses")
 
     kind = "call"
     roles: frozenset[str] = frozenset()
@@ -217,9 +250,17 @@ class WholeCall:
         several: bool,
         uses: Sequence[list[int]] = (),
         spends: bool = False,
+        records: list[Record] | None = None,
     ) -> None:
         self.name, self.ops, self.sweep, self.full, self.several, self.uses = name, ops, sweep, full, several, uses
-        self.spends = spends
+        self.spends, self.records = spends, records
+
+    def replaced_by(self, records: list[Record]) -> WholeCall:
+        """The step of a call with several results after ops replaced the call."""
+        return WholeCall(
+            self.name, self.ops, self.sweep, full=self.full, several=self.several, uses=self.uses, spends=self.spends,
+            records=records,
+        )  # fmt: skip
 
     @property
     def prim(self) -> WholeCall:
@@ -334,7 +375,7 @@ class PartOfCall(PartStep):
     index : int
         The number of the result.
     offset : float
-        The distance of the result's sequence number below that of the call.
+        The distance of the result's sequence number above the first number of the call.
     """
 
     __slots__ = ("offset",)
@@ -346,17 +387,6 @@ class PartOfCall(PartStep):
     def __call__(self, g: Any, ins: Any, out: Any) -> PartialOutputs:
         """The cotangent of the whole call, with the part of this result."""
         return PartialOutputs({self.index: g})
-
-
-class _Split:
-    """The step in the record of a call with several results after ops replaced it. Holds the ops' records."""
-
-    __slots__ = ("results",)
-    prim: Any = None
-    active = ()
-
-    def __init__(self, results: list[Record]) -> None:
-        self.results = results
 
 
 def is_part_of_call(r: Record) -> bool:
@@ -374,38 +404,79 @@ def split_calls(starts: Iterable[Record]) -> None:
         if id(r) in seen:
             continue
         seen.add(id(r))
-        above = parents_of(r)
-        if is_part_of_call(r):
-            (call,), i = above, step_of(r).index
+        now = r[:]  # a copy, because another thread may replace the call meanwhile
+        above = parents_of(now)
+        if is_part_of_call(now):
+            (call,), i = above, step_of(now).index
             calls.setdefault(id(call), (call, {}))[1][i] = r
-            if call[STEP].__class__ is _Split:
-                above = (call[STEP].results[i],)
+            step = step_of(call)
+            if step is not None and step.records is not None:
+                above = (step.records[i],)
         pending.extend(above)
     for call, parts in calls.values():
-        step, sessions = call[STEP], call[TAPES].sessions
-        for session in sessions:
-            session.split = True
-        if step.__class__ is _Split:
-            # Two records of one op exist now. Only the full sweep treats them as one, because it identifies records by
-            # their number.
-            for session in sessions:
-                session.shared = True
-            for i, r in parts.items():
-                r[STEP : OTHER + 1] = step.results[i][STEP : OTHER + 1]
-            continue
-        results = step.ops.records(call[INS], parents_of(call), call[TAPES], parts, call[SEQ])
-        call[STEP : OTHER + 1] = [_Split(results), (), None, None, call[TAPES], SEVERAL]
+        _split(call, parts)
+
+
+def _split(call: Record, parts: dict[int, Record]) -> None:
+    """Let records of results of a call become the records of the ops that made them."""
+    now = call[:]
+    step, sessions = step_of(now), now[TAPES].sessions
+    if step is None:  # the tape that recorded the call is over, so no sweep goes on behind the results
+        return
+    for session in sessions:
+        session.split = True
+    if step.records is None:
+        first = math.floor(now[SEQ])
+        records, changes = step.ops.records(now[INS], parents_of(now), now[TAPES], first, parts)
+        with sharing:
+            if _change(call, step, step.replaced_by(records), changes):
+                return
+        step = step_of(call)
+        if step is None:
+            return
+    # Two records of one op exist now. Only the full sweep treats them as one, because it identifies records by their
+    # number.
+    for session in sessions:
+        session.shared = True
+    changes = [(r, step.records[i]) for i, r in parts.items()]
+    with sharing:
+        _become(changes)
+
+
+def _change(call: Record, step: WholeCall, new: WholeCall | None, changes: list[tuple[Record, Record]]) -> bool:
+    """Replace records. Returns False if another thread replaced the call, or if its tape is over. Under `sharing`."""
+    if step_of(call) is not step:
+        return False
+    if new is not None:
+        call[STEP] = new
+    _become(changes)
+    return True
+
+
+def _become(changes: list[tuple[Record, Record]]) -> None:
+    """Let each first record become the second, except that it keeps the tapes that hold it. Under `sharing`."""
+    for old, new in changes:
+        if old is not new:
+            old[STEP : OTHER + 1] = [*new[STEP:TAPES], old[TAPES], new[OTHER]]
 
 
 def put_ops(made: Record) -> None:
     """Replace the record of a whole call with one result by the records of its ops."""
-    ops: Ops = made[STEP].ops
-    ins, parents, tapes = made[INS], parents_of(made), made[TAPES]
-    if ops.has_numbers(made[SEQ] - 1):
-        ops.records(ins, parents, tapes, {0: made}, made[SEQ] + ops.offsets[0])
+    now = made[:]
+    step = step_of(now)
+    if step.__class__ is not WholeCall:  # another thread replaced the call
         return
-    (result,) = ops.records(ins, parents, tapes)
-    made[STEP : OTHER + 1] = [*result[STEP:TAPES], tapes, result[OTHER]]  # in one store, because sweeps may read it
+    first = now[SEQ] if step.ops.has_numbers(now[SEQ]) else None
+    changes = step.ops.records(now[INS], parents_of(now), _recorders(now), first, {0: made})[1]
+    with sharing:
+        _change(made, step, None, changes)
+
+
+def _recorders(r: Record) -> TapeSet:
+    """The tapes that recorded an op, without those that only watch its result."""
+    tapes: TapeSet = r[TAPES]
+    recorders = [s for s in tapes.sessions if r[SEQ] not in s.stops]
+    return tapes if len(recorders) == len(tapes.sessions) else TapeSet(recorders)
 
 
 def put_ops_behind(starts: Sequence[Record]) -> None:

@@ -61,7 +61,7 @@ def explain(tape: Any, y: Any, x: Any) -> str:
                 f"None: the {role} is {t.dtype.name}; only floating-point tensors have gradients. "
                 "Use gtape.cast(x, gtape.float32) first."
             )
-    if x is y or (x._record is not None and x._record is y._record):
+    if x is y or (x._record is not None and y._record is not None and x._record[SEQ] == y._record[SEQ]):
         return "Ones: the target is the source itself."
     if x._record is None or session not in x._record[TAPES].sessions:
         return _unwatched(x)
@@ -110,7 +110,7 @@ def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
     pending = [start]
     while pending:
         r = pending.pop()
-        if r is end:
+        if r[SEQ] == end[SEQ]:  # two records of one op may exist
             path = [r]
             while (before := came[path[-1][SEQ]]) is not None:
                 path.append(before)

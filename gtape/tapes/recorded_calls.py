@@ -121,7 +121,7 @@ def _by_ops(ops: Ops, parents: int, ins: Any, gs: Sequence[tuple[int, Any]], *, 
     """
     session = Session()
     leaves = [record.leaf(session.alone) for _ in range(parents)]
-    results = ops.records(ins, leaves, session.alone)
+    results, _ = ops.records(ins, leaves, session.alone)
     seeds = [(results[i], g) for i, g in gs]
     return full_sweep(NUMPY, session, seeds, leaves)[0] if full else short_sweep(seeds, leaves)
 
@@ -392,8 +392,9 @@ class _Recorded(Results):
             whole[PARENTS], whole[OTHER] = tuple(parents), SEVERAL  # one form, because some may get no cotangent
         if self.parts:
             session.several = True
-            seq = whole[SEQ]
-            made = [[seq - p.offset, None, p, whole, None, None, recording, None] for p in self.parts]
+            first = whole[SEQ]
+            whole[SEQ] = first + self.step.ops.offset_of_call  # type: ignore[union-attr]
+            made = [[first + p.offset, None, p, whole, None, None, recording, None] for p in self.parts]
         for place, k in self.records:
             leaves[place]._record = made[k]
             if stack.note is not None:
