@@ -16,6 +16,7 @@ from gtape.tapes.assigning import assigned_of, caller, tracing_call
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
 from gtape.tapes.forms import Later, Results, are_different, form_of, outputs_of, repeated, taken_later, traced
 from gtape.tapes.kinds import (
+    DEEP,
     EAGERLY,
     GENERATION,
     LATER,
@@ -107,6 +108,10 @@ class _Raised(_Again):
     """The traced call raised an error, which the eager call may raise, too."""
 
 
+class _TooDeep(_Raised):
+    """The traced call recursed too deeply."""
+
+
 class Compiler:
     """Compiles one function, once for each kind of arguments, and runs the programs.
 
@@ -142,13 +147,15 @@ class Compiler:
     # ------------------------------------------------------------------------------------------ calls
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the function: by the program for these arguments if one exists, otherwise in Python."""
-        if EAGERLY:
-            return self.function(*args, **kwargs)
+        """The result by the program for these arguments; NotImplemented if the caller has to call the function itself.
+
+        The caller does so without more frames, because Python bounds the depth of a recursion.
+        """
+        if EAGERLY or DEEP.underway:
+            return NotImplemented
         stack = peek()
         if stack is not None:  # a tape records, or another function is being traced
-            made = NotImplemented if verify_mode() else self._recorded(stack, args, kwargs)
-            return self.function(*args, **kwargs) if made is NotImplemented else made
+            return NotImplemented if verify_mode() else self._recorded(stack, args, kwargs)
         tensors: list[Tensor] = []
         held: list[Any] = []
         if kwargs and not self._keeps_order:
@@ -164,22 +171,16 @@ class Compiler:
             found = self._known.get(key)
         except (Untraceable, TypeError, RecursionError):  # no program takes these arguments
             self.warn("an argument is no tensor, number, text or structure of these")
-            return self.function(*args, **kwargs)
+            return NotImplemented
         if hasattr(idle_stack().run, "unchecked") or verify_mode():  # a check wants every kernel or gradient
-            return self.function(*args, **kwargs)
+            return NotImplemented
         if not is_current(found):
             found = self._compile(key, tensors, args, kwargs, held, first=True)
         if isinstance(found, First):
             return found.result
         if not isinstance(found, _Compiled):
-            return self._eagerly(args, kwargs, [(key, found)])
+            return self._kinds.eagerly(self.function, args, kwargs, [(key, found)])
         return self._otherwise(self._run(found, tensors), key, found, tensors, args, kwargs, held)
-
-    def _eagerly(self, args: Any, kwargs: Any, refusals: list[tuple[Any, Any]]) -> Any:
-        """The result of the eager call. Counts pending refusals if the call raises no error."""
-        made = self.function(*args, **kwargs)
-        self._kinds.note(refusals)
-        return made
 
     def _otherwise(
         self, made: Any, key: Any, found: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]
@@ -204,7 +205,8 @@ class Compiler:
             return self.function(*args, **kwargs)
         if made.__class__ is not Invalid:
             return made
-        result = self._eagerly(args, kwargs, refusals)  # an error of the call is no reason to give up a program
+        # An error of the call is no reason to give up a program.
+        result = self._kinds.eagerly(self.function, args, kwargs, refusals)
         if note_invalid(found, made):
             if made.wasteful:
                 self._kinds.refuse(key, made.reason, found)
@@ -284,7 +286,7 @@ class Compiler:
                 return Refusal(str(e), held)
             except _Again as e:
                 seeds.restore()
-                return Refusal(str(e), held, later=True, pending=isinstance(e, _Raised))
+                return Refusal(str(e), held, later=True, pending=isinstance(e, _Raised), deep=isinstance(e, _TooDeep))
 
         return self._kinds.made(key, is_current, make, (lambda: self.function(*args, **kwargs)) if first else None)
 
@@ -305,7 +307,8 @@ class Compiler:
                     if by_user:
                         tracer.ended = True
                         raise
-                    raise _Raised(f"its traced call raises {type(e).__name__}: {e}") from None
+                    kind = _TooDeep if isinstance(e, RecursionError) else _Raised
+                    raise kind(f"its traced call raises {type(e).__name__}: {e}") from None
                 made = None
             if tracer.error is not None:
                 raise tracer.error from None
@@ -320,8 +323,8 @@ class Compiler:
         nodes += [t._value.node for t in taken_later(tracer.later_calls)]
         program = Program(tracer.inputs, tracer.nodes, nodes, plain(self.name))
         draws = any([v.__class__ is Draw for v in tracer.variables])  # noqa: C419 - a list is quicker
-        kind = _Drawing if draws else _Reading if tracer.outside().kept() else _Compiled
-        return kind(program, tracer, made, outputs, held)
+        made_of = _Drawing if draws else _Reading if tracer.outside().kept() else _Compiled
+        return made_of(program, tracer, made, outputs, held)
 
     def warn(self, reason: str) -> None:
         """Warn that the function runs eagerly, once."""

@@ -221,7 +221,9 @@ class Function:
         if kwargs:
             kwargs = {name: _with_tensors(x) for name, x in kwargs.items()}
         if self._compiler is not None:
-            return self._compiler((*self._owner, *args), kwargs)
+            made = self._compiler((*self._owner, *args), kwargs)
+            if made is not NotImplemented:
+                return made
         return self._result(args, kwargs)
 
     def _called(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gtape.base.locks import Lock
@@ -12,9 +13,9 @@ from gtape.tapes.program import fault
 from gtape.tapes.traced_values import Guard, OtherLayout, OtherOrder
 
 __all__ = [
-    "EAGERLY", "GENERATION", "LATER", "MOST_PROGRAMS", "OF_TWO_NAMES", "TWO_NAMES",
-    "First", "FirstCalls", "Invalid", "Kinds", "Refusal", "TwoNames", "by_other_ways", "invalid_by", "is_current",
-    "note_invalid",
+    "DEEP", "EAGERLY", "GENERATION", "LATER", "MOST_PROGRAMS", "OF_TWO_NAMES", "TWO_NAMES",
+    "First", "FirstCalls", "Invalid", "Kinds", "Refusal", "TooDeep", "TwoNames", "by_other_ways", "invalid_by",
+    "is_current", "note_invalid",
 ]  # fmt: skip
 
 MOST_PROGRAMS = 64  # the number of programs that one function keeps, and as many for calls under a tape
@@ -63,6 +64,19 @@ LATER = (
 EAGERLY: list[bool] = []
 
 
+class _Deep(threading.local):
+    """Whether this thread runs an eager call because the traced call recursed too deeply.
+
+    Compiled functions inside of this call run eagerly, too. Otherwise each of them would be traced as deeply again, and
+    the time would grow as the square of the depth.
+    """
+
+    underway = False
+
+
+DEEP = _Deep()
+
+
 class _Generation:
     """The number of swaps of kernels so far, which programs note because they hold kernels."""
 
@@ -98,11 +112,19 @@ class Refusal:
     pending : bool
         Whether the traced call raised an error. The refusal then counts only after the eager call raised none, because
         an error of the user's call says nothing about other calls; see `Kinds.note`.
+    deep : bool
+        Whether the traced call recursed too deeply.
     """
 
-    def __init__(self, reason: str, held: list[Any], *, later: bool = False, pending: bool = False) -> None:
-        self.reason, self.held, self.later, self.pending = reason, held, later, pending
+    def __init__(
+        self, reason: str, held: list[Any], *, later: bool = False, pending: bool = False, deep: bool = False
+    ) -> None:
+        self.reason, self.held, self.later, self.pending, self.deep = reason, held, later, pending, deep
         self.generation = GENERATION.number
+
+
+class TooDeep(Exception):
+    """A traced call recursed too deeply."""
 
 
 class TwoNames(Exception):
@@ -221,6 +243,17 @@ class Kinds:
         self._failures.pop(key, None)
         self.known[key] = made
         return _drop_oldest(self.known)
+
+    def eagerly(self, function: Callable[..., Any], args: Any, kwargs: Any, refusals: Sequence[tuple[Any, Any]]) -> Any:
+        """The result of an eager call. Counts pending refusals if the call raises no error."""
+        before = DEEP.underway
+        try:
+            DEEP.underway = before or any([made.__class__ is Refusal and made.deep for _, made in refusals])  # noqa: C419
+            made = function(*args, **kwargs)
+        finally:
+            DEEP.underway = before
+        self.note(refusals)
+        return made
 
     def note(self, found: Iterable[tuple[Any, Any]]) -> None:
         """Count the pending refusals among pairs of a key and what was made for the key.

@@ -52,6 +52,7 @@ from gtape.tapes.kinds import (
     Invalid,
     Kinds,
     Refusal,
+    TooDeep,
     TwoNames,
     by_other_ways,
     invalid_by,
@@ -469,7 +470,9 @@ class RecordedCalls:
         if not _holds(found, session):
             found = self._compiled(key, session, tensors, args, kwargs, active, held, first=True)
         if found.__class__ is not _Recorded:
-            return found.result if found.__class__ is First else self._eagerly(args, kwargs, [(key, found)])
+            if found.__class__ is First:
+                return found.result
+            return self._kinds.eagerly(self._function, args, kwargs, [(key, found)])
         made = self._run(found, stack, tensors)
         refusals: list[tuple[Any, Any]] = []
         if made.__class__ is Invalid:
@@ -489,18 +492,13 @@ class RecordedCalls:
             return NotImplemented
         if made.__class__ is not Invalid:
             return made
-        result = self._eagerly(args, kwargs, refusals)  # an error of the call is no reason to give up a program
+        # An error of the call is no reason to give up a program.
+        result = self._kinds.eagerly(self._function, args, kwargs, refusals)
         if note_invalid(found, made):
             if made.wasteful:
                 self._kinds.refuse(key, made.reason, found)
             self._kinds.warn(made.reason)
         return result
-
-    def _eagerly(self, args: Any, kwargs: Any, refusals: list[tuple[Any, Any]]) -> Any:
-        """The result of the eager call. Counts pending refusals if the call raises no error."""
-        made = self._function(*args, **kwargs)
-        self._kinds.note(refusals)
-        return made
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
         """The result of a call; NotImplemented if it has to run eagerly.
@@ -561,6 +559,9 @@ class RecordedCalls:
             except Untraceable as e:
                 seeds.restore()
                 return Refusal(str(e), held, later=str(e) in LATER)
+            except TooDeep:
+                seeds.restore()
+                return Refusal("recurses too deeply while it is traced", held, later=True, pending=True, deep=True)
             if made is None:
                 seeds.restore()
                 return Refusal("raises an error while it is traced", held, later=True, pending=True)
@@ -626,6 +627,8 @@ class RecordedCalls:
                     tracer.ended = True
                     raise
             if tracer.error is None and (tracer.reason is None or tracer.reason in LATER):
+                if isinstance(e, RecursionError):
+                    raise TooDeep from None
                 return None
             made = None
         if tracer.error is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.recording.record import is_traced
 from gtape.tapes import program
 from gtape.tapes.python_source import PythonSource
 
@@ -206,3 +208,74 @@ def test_custom_and_sparse_gradients_run_eagerly_under_a_tape_outside_of_the_fun
     assert np.all(tape.gradient(y, x).numpy() == y.numpy() / x.numpy())
     compiled(x)
     assert "\nunder a tape, eager" in compiled.summary()
+
+
+def _powers(jit: bool, runs: list[int]) -> Any:
+    @tf.function(jit_compile=jit)
+    def even(x: Any, n: int) -> Any:
+        runs.append(n)
+        return x if n == 0 else odd(x, n - 1) * 2.0
+
+    @tf.function(jit_compile=jit)
+    def odd(x: Any, n: int) -> Any:
+        runs.append(n)
+        return x if n == 0 else even(x, n - 1) * 0.5
+
+    return even
+
+
+def _slope(f: Any, n: int) -> Any:
+    x = tf.constant(1.5)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x, n)
+    return tape.gradient(y, x)
+
+
+@pytest.mark.parametrize("ask", [lambda f, n: f(tf.constant(1.5), n), _slope])
+def test_a_compiled_function_recurses_as_deeply_as_an_eager_one(ask: Any, back_end: str) -> None:
+    eager, compiled = _powers(False, []), _powers(True, [])
+    for n in (10, 170, 200):
+        for _ in range(2):
+            assert float(ask(compiled, n)) == float(ask(eager, n))
+    assert "compiled" in compiled.summary()
+    assert "eager" not in compiled.summary()
+
+
+@pytest.mark.parametrize("ask", [lambda f, n: f(tf.constant(1.5), n), _slope])
+def test_a_recursion_without_an_end_runs_twice_before_its_error(ask: Any, back_end: str) -> None:
+    runs: list[int] = []
+    compiled = _powers(True, runs)
+    for _ in range(5):
+        runs.clear()
+        with pytest.raises(RecursionError):
+            ask(compiled, -1)
+        assert len(runs) < 2 * sys.getrecursionlimit()
+    assert float(ask(compiled, 10)) == float(ask(_powers(False, []), 10))
+    assert "compiled" in compiled.summary()
+
+
+def _endless() -> Any:
+    return _endless()
+
+
+def test_a_function_that_is_too_deep_to_trace_runs_eagerly_as_a_whole(back_end: str) -> None:
+    runs = []
+
+    @tf.function(jit_compile=True)
+    def deep(x: Any, n: int) -> Any:
+        runs.append(n)
+        if n == 0:
+            return _endless() if is_traced() else tf.sin(x)
+        return deep(x, n - 1)
+
+    x = tf.constant(1.5)
+    for _ in range(2):
+        runs.clear()
+        assert float(deep(x, 20)) == float(tf.sin(x))
+        assert len(runs) == 2 * 21
+    with pytest.warns(RuntimeWarning, match="its traced call raises RecursionError"):
+        deep(x, 20)
+    runs.clear()
+    assert float(deep(x, 20)) == float(tf.sin(x))
+    assert len(runs) == 21
