@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.base.escaping import plain
 from gtape.base.layout import FLOAT, make_layout
 from gtape.engine.call import new_record
 from gtape.engine.rules import RuleStep
@@ -67,7 +68,7 @@ class Graph:
             r = pending.pop()
             step = step_of(r)
             if step.__class__ is not RuleStep or step.world is not NUMPY or step.prim.sparse is not None:
-                raise Untraceable("calls an op whose record stands for more than a rule")
+                raise Untraceable(f"calls {_named(r)}")
             for p in parents_of(r):
                 if self._session not in p[TAPES].sessions or id(p) in self._inputs or id(p) in found:
                     continue
@@ -140,6 +141,16 @@ class Graph:
             step = RuleStep(step.prim, step.active, step.params, tuple([interned(a) for a in given]), interned(out))
             made.append(OneOp(step, parents, ins, None if r[OUT] is None else number(r[OUT])))
         return made, values
+
+
+def _named(r: Record) -> str:
+    """An op whose record stands for more than a rule, and why."""
+    step = step_of(r)
+    if step.prim is None:  # one output of several
+        return f"{plain(step_of(r[PARENTS]).prim.name)}, which has several results"
+    if step.prim.sparse is not None:
+        return f"{plain(step.prim.name)}, which has sparse gradients"
+    return f"{plain(step.prim.name)}, whose record stands for more than a rule"
 
 
 def _quick_step(step: RuleStep, r: Record) -> Any:

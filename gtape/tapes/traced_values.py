@@ -23,6 +23,7 @@ from gtape.engine.rules import absorb_zeros
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY
 from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.variable_parts import CHANGES_PARTS
 
 __all__ = [
     "ABSORBED", "NO_NAN", "NO_WORDS", "SAME_TRUTH", "Guard", "Node", "OtherLayout", "OtherOrder", "Raw", "Traced",
@@ -373,6 +374,31 @@ class Traced(Tensor):
             self._value.tracer.refuse("has a gradient that is NaN in the traced call")
         self._value.tracer.guard(_no_nan, self._value, None)
         return self
+
+    def as_part_of_variable(self) -> Traced:
+        """This tensor, as a part of a variable, which refuses assignments."""
+        self._value.tracer.parts_of_variables.append(self._value)
+        return self
+
+    @property
+    def assign(self) -> Any:
+        """The tracing ends, because no program changes a part of a variable. Other tensors cannot be assigned."""
+        return self._changed_in_part("assign")
+
+    @property
+    def assign_add(self) -> Any:
+        """As for `assign`."""
+        return self._changed_in_part("assign_add")
+
+    @property
+    def assign_sub(self) -> Any:
+        """As for `assign`."""
+        return self._changed_in_part("assign_sub")
+
+    def _changed_in_part(self, name: str) -> Any:
+        if any([raw is self._value for raw in self._value.tracer.parts_of_variables]):  # noqa: C419 - a list is quicker
+            self._value.tracer.refuse(CHANGES_PARTS)
+        raise AttributeError(f"{Tensor.__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def _leaves(self, how: str) -> Any:
         self._value.tracer.refuse(f"reads the value of a tensor by {how}{_asked_by(sys._getframe())}")

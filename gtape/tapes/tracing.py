@@ -146,6 +146,7 @@ class Tracer:
         self.later_calls: list[tuple[Callable[..., None], list[Any]]] = []
         self._changed: set[int] = set()  # the numbers of the variables that these functions may change
         self._reads: dict[int, Raw] = {}
+        self.parts_of_variables: list[Raw] = []  # the values of `variable[key]`
         self._copies: dict[Any, Any] = {}  # copies of the sources of random numbers
         self._apart: dict[Layout, Layout] = {}
         self._ops: dict[Any, Op] = {}

@@ -339,7 +339,7 @@ class Variable(ChangesInPart, Operators):
     def __getitem__(self, key: Any) -> Any:
         t = self._as_tensor()[key]
         if t.__class__ is not Tensor:  # a traced call, which cannot assign slices
-            return t
+            return t.as_part_of_variable()
         made = VariableSlice()
         made._value, made._layout, made._record, made._variable, made._key = t._value, t._layout, t._record, self, key
         if t._record is not None:
@@ -388,8 +388,9 @@ class Variable(ChangesInPart, Operators):
         self._as_tensor()  # because an assignment counts as a read for automatic watching
         return True
 
-    def _touch(self) -> None:
-        record.refuse_in_traced_calls("assigns a variable")
+    def _touch(self, reason: str = "assigns a variable") -> None:
+        """Prepare a change. The reason ends the tracing of a compiled function."""
+        record.refuse_in_traced_calls(reason)
         stack = record.peek()
         if stack is None:
             return

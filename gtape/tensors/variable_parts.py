@@ -20,7 +20,10 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor, number_read
 if TYPE_CHECKING:
     from gtape.tensors.variable import Variable
 
-__all__ = ["ADD", "SUB", "Change", "ChangesInPart", "VariableSlice"]
+__all__ = ["ADD", "CHANGES_PARTS", "SUB", "Change", "ChangesInPart", "VariableSlice"]
+
+
+CHANGES_PARTS = "changes parts of a variable"  # why a function is not compiled
 
 
 class Change(NamedTuple):
@@ -105,7 +108,7 @@ class ChangesInPart:
 
         if not isinstance(slices, IndexedSlices):
             raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {shown(slices)}")
-        self._touch()
+        self._touch(CHANGES_PARTS)
         indices, new = np.asarray(slices.indices._value), self._incoming(slices.values)
 
         def rows(values: Any) -> Any:
@@ -161,7 +164,7 @@ class ChangesInPart:
         return self._scatter(sparse_delta, _UPDATE, batches=True)
 
     def _scatter_nd(self, indices: Any, updates: Any, how: Change) -> Self:
-        self._touch()
+        self._touch(CHANGES_PARTS)
         places = np.asarray(convert_to_tensor(indices)._value)
         if places.dtype.kind not in "iu":
             raise errors.InvalidArgumentError(f"indices must be whole numbers, not {shown(indices)}")
@@ -231,7 +234,7 @@ class VariableSlice(Tensor):
 
     def _change(self, value: Any, how: Change) -> Variable:
         v = self._variable
-        v._touch()
+        v._touch(CHANGES_PARTS)
         new = v._incoming(value)
 
         def selected(values: Any) -> Any:

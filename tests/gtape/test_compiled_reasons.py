@@ -210,6 +210,67 @@ def test_custom_and_sparse_gradients_run_eagerly_under_a_tape_outside_of_the_fun
     assert "\nunder a tape, eager" in compiled.summary()
 
 
+_CHANGES = {
+    "assign": lambda v, x: v[0].assign(x[0]),
+    "assign_add": lambda v, x: v[:1].assign_add(x[:1]),
+    "assign_sub": lambda v, x: v[0].assign_sub(1.0),
+    "scatter_nd_update": lambda v, x: v.scatter_nd_update([[0]], x[:1]),
+    "scatter_add": lambda v, x: v.scatter_add(tf.IndexedSlices(x[:1], tf.constant([0]))),
+}
+
+
+@pytest.mark.parametrize("under", [False, True])
+@pytest.mark.parametrize("change", _CHANGES.values(), ids=_CHANGES)
+def test_a_change_of_a_part_of_a_variable_is_the_reason_from_the_first_call_on(change: Any, under: bool) -> None:
+    v = tf.Variable([1.0, 2.0])
+    x = tf.constant([3.0, 4.0])
+    runs = []
+
+    @tf.function(jit_compile=True)
+    def f(x: Any) -> Any:
+        runs.append(1)
+        change(v, x)
+        return x * 2.0
+
+    def call() -> None:
+        with tf.GradientTape() if under else contextlib.nullcontext():
+            f(x)
+
+    with pytest.warns(RuntimeWarning, match="it changes parts of a variable"):
+        call()
+    assert len(runs) == 2
+    call()
+    assert len(runs) == 3
+    assert "changes parts of a variable" in f.summary()
+
+
+def test_a_tensor_that_is_no_part_of_a_variable_has_no_method_that_assigns(back_end: str) -> None:
+    @tf.function(jit_compile=True)
+    def f(x: Any) -> Any:
+        return x * 2.0 if hasattr(x[0], "assign") or hasattr(x + 1.0, "assign_add") else x * 3.0
+
+    assert float(f(tf.constant([2.0]))[0]) == 6.0
+    assert "1 results" in f.summary()
+
+
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        (lambda x: tf.linalg.eigh(x @ tf.transpose(x))[0], "it calls .*eigh.*, which has several results"),
+        (lambda x: tf.linalg.svd(x)[0], "it calls .*svd.*, which has several results"),
+        (lambda x: tf.linalg.qr(x)[0], "it calls .*qr.*, which has several results"),
+        (lambda x: tf.gather(x, [0, 1]), "it calls gather.*, which has sparse gradients"),
+        (lambda x: tf.nn.embedding_lookup(x, [0, 1]), "it calls gather.*, which has sparse gradients"),
+    ],
+)
+def test_an_op_that_no_call_under_a_tape_takes_is_named(f: Any, reason: str) -> None:
+    compiled = tf.function(lambda x: f(x * 2.0), jit_compile=True)
+    x = tf.constant([[1.0, 2.0], [3.0, 5.0]])
+    with tf.GradientTape() as tape, pytest.warns(RuntimeWarning, match=reason):
+        tape.watch(x)
+        compiled(x)
+
+
 def _powers(jit: bool, runs: list[int]) -> Any:
     @tf.function(jit_compile=jit)
     def even(x: Any, n: int) -> Any:
