@@ -77,3 +77,42 @@ def test_backpropagation_in_float32_passes_at_the_kinks_of_a_net(seed: int) -> N
 def test_wrong_gradients_fail_at_the_kinks_of_a_net(seed: int, wrong: Callable[[Any], Any]) -> None:
     net = Net(seed)
     assert not judge(net, (net.x,), wrong(net.backpropagated()).astype("f")).ok
+
+
+def root_of_squares(a: float, b: float) -> Any:
+    return lambda x: tf.sqrt((a * tf.nn.relu(x)) ** 2 + (b * x) ** 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (1 / 3, 1.0), (1.0, 2.0), (0.1, 0.3)])
+def test_a_one_sided_slope_of_a_root_passes_whichever_way_it_rounds(a: float, b: float, dtype: Any) -> None:
+    a, b = float(dtype(a)), float(dtype(b))
+    f, slope = root_of_squares(a, b), dtype(np.hypot(np.longdouble(a), np.longdouble(b)))
+    for claim in (slope, np.nextafter(slope, dtype(0)), np.nextafter(slope, dtype(9)), dtype(-b)):
+        assert judge(f, dtype(0.0), claim).ok
+        assert judge(lambda v: tf.reduce_sum(f(v)), np.array([0.0, 1.0], dtype), np.array([claim, slope])).ok
+    assert not judge(f, dtype(0.0), slope * dtype(1 + 1e-3)).ok
+
+
+def test_a_rounded_end_passes_at_order_2() -> None:
+    def f(x: Any) -> Any:
+        return tf.sqrt(tf.exp(x) - 1 - x) * tf.nn.relu(x)
+
+    assert judge(f, 0.0, 2**0.5, order=2).ok
+    assert not judge(f, 0.0, 1.5, order=2).ok
+
+
+OUTSIDE: dict[str, tuple[Any, float]] = {
+    "sqrt": (root_of_squares(1.0, 1.0), 1.5),
+    "sqrt beside relu": (lambda x: tf.sqrt(x * x) * np.float64(1 / 3) + tf.nn.relu(x) / 7, 0.5),
+    "pow": (lambda x: tf.pow(x * x, 0.5), 1.1),
+    "acos": (lambda x: tf.acos(tf.cos(x)), 1.1),
+    "log": (lambda x: tf.exp(0.5 * tf.math.log(x * x)), 1.1),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_claim_outside_of_an_interval_is_told_the_interval_where_an_op_has_no_slope(name: str) -> None:
+    f, claim = OUTSIDE[name]
+    report = judge(f, 0.0, claim)
+    assert not report.ok and report.verdict == "convention" and "lie in [" in report.findings[0].reason

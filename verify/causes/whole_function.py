@@ -21,7 +21,7 @@ from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing, widest
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["along_directions", "as_a_whole", "floats_in_parts", "lie_between_sides", "without_derivative"]
+__all__ = ["along_directions", "as_a_whole", "lie_between_sides", "outside_of_sides", "without_derivative"]
 
 _PARTS = ("real part", "imaginary part")
 
@@ -71,7 +71,7 @@ def as_a_whole(
     got : list
         With a large number in place of each claim at a kink that is infinite or NaN, as in `exact`.
     """
-    parts, numbers = in_parts(sides.split, exact), floats_in_parts(sides.split, got)
+    parts, numbers = in_parts(sides.split, exact), _floats_in_parts(sides.split, got)
     if any(sides.split):
         rounding = None
     findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed, rounding, deciders)
@@ -128,24 +128,9 @@ def _as_a_whole(
     for s, out in enumerate(outside):
         for index, interval in out.items():
             number = None if got[s] is None else np.asarray(got[s])[index].item()
-            far = np.inf if number is None or not np.isfinite(number) else float(distance_from(number, interval[:2]))
-            if sides.split[s] and index[-1]:  # the parts are those of conjugates
-                number, interval = None if number is None else -number, interval.negative()
             by = (None if deciders is None else deciders.of(known, s, index)) or who
             gives = "the claim is" if claimed else f"the convention of {by.op} at its kink gives"
-            if interval.agree:
-                reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
-                reason += f", but {gives} another number"
-            else:
-                reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {gives} "
-                reason += "a number outside"
-            truth = digits(interval.low) if interval.agree else None
-            told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
-            told["cause"] = "derivative" if interval.agree else "interval"
-            if sides.split[s]:
-                reason += ", in the imaginary part" if index[-1] else ", in the real part"
-                told["element"] = s, index[:-1]
-            found = Finding("convention", order=order, op=by.op, line=by.line, reason=reason, **told)
+            far, found = _outside_of(interval, (s, index), number, by, order, gives, is_split=sides.split[s])
             wrong.append((-far, found))
             if number is not None and not np.isfinite(number):
                 got = [g if k != s else np.array(g) for k, g in enumerate(got)]
@@ -154,6 +139,43 @@ def _as_a_whole(
         wrong.append((0.0, along_directions(sides.across, who, got, order, sides.split)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings] or deciding, exact, got
+
+
+def _outside_of(
+    interval: Interval, place: Place, number: float | None, by: Finding, order: int, gives: str, *, is_split: bool
+) -> tuple[float, Finding]:
+    """How far a number is from the interval of an element, and the finding about it.
+
+    Parameters
+    ----------
+    interval : Interval
+    place : place of the element
+    number : float or None
+    by : Finding
+        Of the op that is named.
+    order : int
+    gives : str
+        The subject and verb for the number, in words.
+    is_split : bool
+        Whether the last index of the place tells the part of a complex number.
+    """
+    s, index = place
+    far = np.inf if number is None or not np.isfinite(number) else float(distance_from(number, interval[:2]))
+    if is_split and index[-1]:  # the parts are those of conjugates
+        number, interval = None if number is None else -number, interval.negative()
+    if interval.agree:
+        reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
+        reason += f", but {gives} another number"
+    else:
+        reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {gives} "
+        reason += "a number outside"
+    truth = digits(interval.low) if interval.agree else None
+    told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
+    told["cause"] = "derivative" if interval.agree else "interval"
+    if is_split:
+        reason += ", in the imaginary part" if index[-1] else ", in the real part"
+        told["element"] = s, index[:-1]
+    return far, Finding("convention", order=order, op=by.op, line=by.line, reason=reason, **told)
 
 
 def _left_open(sides: Sides, known: list[Finding], order: int) -> Finding:
@@ -219,9 +241,7 @@ def without_derivative(
     return [*merged(wrong), *alone], exact, got
 
 
-def lie_between_sides(
-    sides: Sides, got: list[Any], rounding: Callable[[], list[Any] | None] | None = None, *, jointly: bool = False
-) -> bool:
+def lie_between_sides(sides: Sides, got: list[Any], rounding: Callable[[], list[Any] | None] | None = None) -> bool:
     """Whether all numbers lie between the one-sided derivatives of the whole function. False if the sides are open.
 
     Parameters
@@ -230,16 +250,46 @@ def lie_between_sides(
     got : list of finite arrays or None
     rounding : callable, optional
         As for `as_a_whole`.
-    jointly : bool
-        Whether to compare the numbers along directions of several elements, too. Numbers that differ along one pass,
-        and `sides.across` tells the direction.
     """
-    numbers = floats_in_parts(sides.split, got)
-    with sides.jointly(numbers if jointly else None):
-        outside = sides.limits([None if g is None else objects(BALLS.lift(g)) for g in numbers])
+    numbers = _floats_in_parts(sides.split, got)
+    outside = _beyond_sides(sides, numbers)
     if outside is not None and rounding is not None and any(outside):
         outside = _beyond_roundings(outside, numbers, rounding() or [None] * len(numbers))
     return outside is not None and not any(outside)
+
+
+def _beyond_sides(sides: Sides, numbers: list[Any]) -> list[dict[tuple[int, ...], Interval]] | None:
+    return sides.limits([None if g is None else objects(BALLS.lift(g)) for g in numbers])
+
+
+def outside_of_sides(sides: Sides, got: list[Any], by: Finding, order: int) -> list[Finding] | None:
+    """The findings for claims that do not lie between the one-sided derivatives of the whole function, up to the
+    rounding of the ends; None if the sides are open.
+
+    Parameters
+    ----------
+    sides : Sides
+    got : list of finite arrays or None
+    by : Finding
+        Of the op without a derivative.
+    order : int
+    """
+    numbers = _floats_in_parts(sides.split, got)
+    with sides.jointly(numbers, convex=True):
+        outside = _beyond_sides(sides, numbers)
+    if outside is None:
+        return None
+    wrong = []
+    for s, out in enumerate(outside):
+        for index, interval in out.items():
+            number, dtype = np.asarray(numbers[s])[index].item(), np.asarray(numbers[s]).dtype
+            if not is_rounded(number, interval, dtype):
+                wrong.append(
+                    _outside_of(interval, (s, index), number, by, order, "the claim is", is_split=sides.split[s])
+                )
+    if not wrong and sides.across is not None:
+        return [along_directions(sides.across, by, numbers, order, sides.split)]
+    return merged([f for _, f in sorted(wrong, key=lambda one: -one[0])])
 
 
 def along_directions(apart: Across, who: Finding, got: list[Any], order: int, split: Sequence[bool]) -> Finding:
@@ -382,7 +432,7 @@ def _far(claims: Any) -> Any:
     return np.nan_to_num(claims, nan=large, posinf=large, neginf=-large)
 
 
-def floats_in_parts(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
+def _floats_in_parts(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
     """As `in_parts`, for numbers that TensorFlow's convention conjugates."""
     return [
         np.stack([np.real(a), -np.imag(a)], axis=-1) if is_split and a is not None else a
@@ -391,7 +441,7 @@ def floats_in_parts(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
 
 
 def _floats_joined(split: Sequence[bool], arrays: list[Any]) -> list[Any]:
-    """The inverse of `floats_in_parts`."""
+    """The inverse of `_floats_in_parts`."""
     return [
         a[..., 0] - 1j * a[..., 1] if is_split and a is not None else a
         for is_split, a in zip(split, arrays, strict=True)

@@ -54,10 +54,9 @@ from gtape.verify.causes.second_runs import name_second_runs
 from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.stops import pass_stops
 from gtape.verify.causes.whole_function import (
-    along_directions,
     as_a_whole,
-    floats_in_parts,
     lie_between_sides,
+    outside_of_sides,
     without_derivative,
 )
 from gtape.verify.judging.comparison import (
@@ -437,12 +436,16 @@ class Judgement(Causes):
         if any(g is not None and not np.isfinite(g).all() for g in self.got):
             return
         got = [None if g is None else np.asarray(g) for g in self.got]
-        inside = lie_between_sides(sides, got, jointly=self.claimed)
-        if not inside or not certified.done or certified.findings:
+        if self.claimed:
+            wrong = outside_of_sides(sides, got, nowhere, self.order)
+            inside = wrong is not None and not wrong
+        else:
+            wrong, inside = [], lie_between_sides(sides, got)
+        if not (inside or wrong) or not certified.done or certified.findings:
             return
-        if sides.across is not None:
-            apart = along_directions(sides.across, nowhere, floats_in_parts(sides.split, got), self.order, sides.split)
-            report.findings[report.findings.index(nowhere)] = apart
+        if wrong:
+            at = report.findings.index(nowhere)
+            report.findings[at : at + 1] = wrong
             return
         report.checked = sum(int(np.size(g)) for g in self.got if g is not None)
         passed = f"{nowhere.reason}; but the number lies between the one-sided derivatives of the function as a whole"
