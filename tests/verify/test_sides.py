@@ -1185,3 +1185,20 @@ def test_decisions_of_an_array_of_inner_gradients_stay_far_from_ties(count: int)
     assert judge(f, at, right, order=2).ok
     right[0, 0] = -30.0
     assert not judge(f, at, right, order=2).ok
+
+
+OUT_OF_REACH: dict[str, tuple[F, Any]] = {
+    "kinks that add up": (lambda x: tf.nn.relu(x) - 2 * tf.nn.relu(-x) + tf.nn.relu(2 * x), 0.0),
+    "one of two elements": (
+        lambda x: tf.reduce_sum(tf.nn.relu(x) - 2 * tf.nn.relu(-x) + tf.nn.relu(2 * x)),
+        np.array([0.0, 1.0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_REACH)
+def test_exact_gives_no_number_by_convention_that_lies_outside_of_its_interval(name: str) -> None:
+    f, x = OUT_OF_REACH[name]
+    with pytest.raises(ArithmeticError, match=r"lie in \[2, 3\], and the conventions of the ops give"):
+        exact(f, x)
+    assert float(exact(tf.nn.relu, 0.0)[()]) == 0.0

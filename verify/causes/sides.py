@@ -80,6 +80,7 @@ _TOGETHER = 4  # up to this many elements are evaluated without a test of all to
 TOO_MANY = "too many numbers to compare the derivatives on all sides of this kink, so some may be wrong"
 NO_LIMITS = "the derivatives on all sides of this kink do not come to limits, so the number may be wrong"
 UNBOUNDED = "the derivatives of the function as a whole grow without bound beside this point"
+OUTSIDE = "the one-sided derivatives lie in {}, and the conventions of the ops give {:.6g}, which lies outside"
 TOO_WIDE = "the derivatives on all sides of this kink lose too many bits to be compared, so the number may be wrong"
 
 _REAL = np.frompyfunc(lambda e: e.real if isinstance(e, acb) else e, 1, 1)
@@ -141,6 +142,7 @@ class Sides(Points):
         self.looks_for_poles = False
         self.unbounded: Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
+        self.outside = ""  # why a number by the conventions of the ops is none of the derivatives of the whole function
         self.misshapen = False  # whether it is open because ops get arrays of other shapes beside the point
         # The dtypes of the numbers, if these are compared along directions of several elements, too.
         self.joint: Sequence[Any] | None = None
@@ -1152,6 +1154,8 @@ def has_values(program: Program) -> bool:
 def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
     """The derivative, with the limit of all sides in place of each element by which the whole function is smooth.
 
+    `sides.outside` then says if the number by the conventions of the ops lies outside of its interval elsewhere.
+
     Parameters
     ----------
     sides : Sides
@@ -1160,6 +1164,10 @@ def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
     """
     made = in_parts(sides.split, exact)
     for s, out in enumerate(sides.limits(made) or ()):
+        for index, interval in out.items():
+            if not interval.agree and not sides.outside:
+                number = float(to_float(objects(made[s])[index]))
+                sides.outside = OUTSIDE.format(interval, number)
         smooth = {index: interval for index, interval in out.items() if interval.agree}
         if smooth:
             made[s] = objects(made[s]).copy()

@@ -299,7 +299,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
         Order 1: one array for one argument, a tuple for several. Order 2: the Hessian, with the shape of the first
         argument followed by the shape of the second, in a tuple of tuples for several arguments. At a kink of an op the
         one-sided derivatives of the whole function decide if all agree, as those of ``abs(x)**2`` do; to about 300
-        digits, because they are limits. If they differ, there is no derivative, and the convention of the op decides.
+        digits, because they are limits. If they differ, there is no derivative, and the convention of the op decides,
+        unless its number lies outside of their interval.
         At infinite inputs the derivative is its limit. Where rounding decided a comparison or a step function of the
         run, the exact values decide; branches of Python and of `gtape.cond` are those of the run. A branch that only
         the point itself takes, such as that of ``x == 0``, does not decide if the branches beside the point disagree.
@@ -468,7 +469,7 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
                 sides.looks_for_poles = True
                 made = with_limits(sides, made)
                 open_ = sides.open if met or sides.open == TOO_WIDE else ""
-                nowhere = (UNBOUNDED if sides.unbounded is not None else sides.jumping) if met else ""
+                nowhere = (UNBOUNDED if sides.unbounded is not None else sides.jumping or sides.outside) if met else ""
                 if guards:  # only the point itself takes this branch
                     made, nowhere = _by_quotients(sides, made)
         return made if all(_tight(g, wanted) for g in made) else None
