@@ -198,6 +198,29 @@ class Sides(Points):
         self.compared = self.compared or found is not None
         return found
 
+    def pair_along(self, way: list[Any], name: Any) -> list[list[Any]]:
+        """The derivatives before and behind the point along a direction, as floats; none if a side has none, or if the
+        function jumps.
+
+        Parameters
+        ----------
+        way : list of float arrays
+            The direction of each source.
+        name : hashable
+            The name of this direction in all rows.
+        """
+        with precision(BITS), contextlib.suppress(ArithmeticError, Blurred, Nowhere, OtherShapes, TooDeep):
+            self.here = self.here or self._evaluated()
+            moves = {
+                i: objects(BALLS.lift(np.asarray(w)))
+                for nodes, w in zip(self.program.sources, way, strict=True)
+                for i in nodes
+            }
+            made = list(self._at(moves, STEPS[1], self.derivative, number=name))
+            if not self.jumps:
+                return [[None if a is None else to_float(objects(a)) for a in one] for one in made]
+        return []
+
     def _limits(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         wanted = jumps or self.anywhere  # claims may be other limits
         if self.program.size > _MANY and not (wanted or self._in_doubt(numbers)):

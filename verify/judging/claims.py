@@ -23,6 +23,7 @@ from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import add_values_left, other_numbers
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
+from gtape.verify.judging.rows_together import RowsTogether
 from gtape.verify.judging.sizes import leave_sizes_open
 from gtape.verify.judging.undefined import UNDEFINED, is_undefined
 from gtape.verify.judging.unrecorded import unrecorded
@@ -78,6 +79,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     branches = branches_met(recording.tape._session, recording.inputs, order)
     isolated = isolated_branches(recording.tape._session, recording.inputs, order) if branches else []
     beside = BranchesBeside(recording, branches, isolated) if branches else None
+    together, follows = RowsTogether(order), True  # whether all claims are the tape's numbers
     for place, program, seeds, own in recording.programs():
         if order == 1:
             row = [None if b is None else np.asarray(b) for b in blocks]
@@ -95,6 +97,9 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
                 one = again
                 _blame_for_own(one, row, own, faulty)
         one.findings += apart
+        if order > 1:
+            together.add(place, Claim(program, seeds, row, locally=False), row)
+            follows = follows and not any(map(differs, row, own))
         recording.place(one, place)
         report.extend(one)
     if order > 1 and is_undefined(recording.program()):  # the rows know the gradient only, not the function
@@ -102,6 +107,10 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
         report.findings = told or [Finding("domain", order=order, reason=UNDEFINED, ok=False)]
     elif order > 1:
         _judge_rest(recording, blocks, seen, n, order, report, beside)
+    kinked = next((f for f in report.findings if f.verdict == "convention"), None)
+    if order > 1 and kinked is not None and report.ok and not follows and not branches:
+        unlike = together.finding(kinked)
+        report.findings += [] if unlike is None else [unlike]
     if not isolated:
         leave_sizes_open(report, recording)
     for x in report.findings:
