@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtape as tf
+from gtape.base.quiet import quietly
 from gtape.verify import Options, check, exact, judge
 from gtape.verify.bounds import inputs
+from gtape.verify.bounds.noise import noisy_gradient
+from gtape.verify.judging.recording import Recording
 from gtape.verify.programs.mutants import planted, scaled
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Finding, Report
@@ -100,6 +103,51 @@ def test_digits_that_every_program_loses_are_conditioning(name: str) -> None:
     f, at, order = CONDITIONED[name]
     report = check(f, *(at if isinstance(at, tuple) else (at,)), order=order)
     assert report.ok and report.verdict in ("correct", "conditioning"), report
+
+
+def series(first: Any, factor: Any, terms: int) -> Any:
+    """A power series, each of whose terms is the one before times a factor."""
+
+    def f(x: Any) -> Any:
+        term = total = first(x)
+        for k in range(1, terms):
+            term = factor(term, x, k)
+            total = total + term
+        return total
+
+    return f
+
+
+ALTERNATING: dict[str, tuple[Any, float]] = {
+    "exp": (series(lambda x: 1.0, lambda t, x, k: t * x / k, 90), -20.0),
+    "exp, further": (series(lambda x: 1.0, lambda t, x, k: t * x / k, 140), -37.25),
+    "j0": (series(lambda x: 1.0, lambda t, x, k: -t * x * x / (4 * k * k), 80), 35.186187418072436),
+    "sin": (series(lambda x: x, lambda t, x, k: -t * x * x / ((2 * k) * (2 * k + 1)), 80), 35.481877066450004),
+}
+
+
+@pytest.mark.parametrize("name", ALTERNATING)
+def test_roundings_of_the_moved_runs_excuse_no_digits_of_an_alternating_series(name: str) -> None:
+    f, x = ALTERNATING[name]
+    report = check(f, x)
+    assert (report.ok, report.verdict) == (False, "cancellation")
+    right = float(exact(f, x)[()].nearest(np.float64))
+    assert not judge(f, x, 0.0).ok
+    assert not judge(f, x, 2 * right).ok
+    assert judge(f, x, right).ok
+
+
+@given(st.lists(st.floats(-55.0, -40.0), min_size=1, max_size=3))
+@settings(max_examples=settings.default.max_examples // 4)
+@pytest.mark.parametrize("in_an_array", [False, True])
+def test_roundings_of_the_moved_runs_are_seldom_moves(in_an_array: bool, points: list[float]) -> None:
+    at = np.resize(points, 100) + np.arange(100) / 64.0 if in_an_array else points[0]
+    f = series(lambda x: 1.0, lambda t, x, k: t * x / k, 140)
+    program = Recording(lambda x: tf.reduce_sum(f(x)) if in_an_array else f(x), (at,), 1).program()
+    with quietly():
+        for count in inputs.MOVES:
+            (move,) = inputs.moves_in_floats(program, lambda w: noisy_gradient(program, [np.ones(())], w), count)
+            assert np.count_nonzero(move) <= np.size(at) // 10
 
 
 def test_forward_mode_tells_cancellation_too() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import acb, arb, ctx
@@ -201,10 +201,11 @@ def moved_element_in_floats(
         return 0.0
     squares = 0.0
     with np.errstate(all="ignore"):
-        base, far, near = _runs(run, [dict.fromkeys(program.sources[source], move)])
-        for half, b, f, n in zip(halves, base, far, near, strict=True):
+        base, (moved,) = _runs(run, [dict.fromkeys(program.sources[source], move)])
+        for s, (half, b) in enumerate(zip(halves, base, strict=True)):
             if half is not None and b is not None:
-                squares += float(np.sum((_consistent(b, f, n) / size * half) ** 2))
+                (far,) = _clear(b, [(moved.far[s], moved.near[s], [r[s] for r in moved.small])])
+                squares += float(np.sum((far / size * half) ** 2))
     return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
 
 
@@ -319,7 +320,8 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], co
     """The same bound by runs in float64 at moved inputs, for programs with many numbers, because jets are slow there.
 
     The inputs move by many half units, because the roundings of the runs themselves must not show. Results count where
-    an eighth of the move has an eighth of the effect; elsewhere a kink was crossed, or float64 has too few digits.
+    an eighth of the move has an eighth of the effect, and where the effect is far above that of small moves, which is
+    mostly rounding if float64 has too few digits. Elsewhere a kink was crossed, or roundings hide the effect.
 
     Parameters
     ----------
@@ -339,44 +341,72 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], co
             steps.update(dict.fromkeys(group, step))
         moves.append(steps)
     with np.errstate(all="ignore"):
-        base, *made = _runs_at_once(run, moves, count) if _is_scalar(program) else _runs(run, moves, count)
+        base, made = _runs_at_once(run, moves, count) if _is_scalar(program) else _runs(run, moves, count)
         found: list[Any] = [None if b is None else np.zeros(np.shape(b)) for b in base]
-        for far, near in zip(made[::2], made[1::2], strict=True):
-            for s, b in enumerate(base):
-                if b is not None:
-                    found[s] = np.maximum(found[s], _consistent(b, far[s], near[s]))
+        for s, b in enumerate(base):
+            if b is not None:
+                for size in _clear(b, [(far[s], near[s], [r[s] for r in small]) for far, near, small in made]):
+                    found[s] = np.maximum(found[s], size)
     return [None if t is None else SPREADS / _LOUDER * t for t in found]
 
 
-def _consistent(base: Any, far: Any, near: Any) -> Any:
-    """How far a move carries numbers, where its part `_PART` carries them by this part; 0 elsewhere."""
-    wide, narrow = np.abs(far - base), np.abs(near - base) / _PART
-    return np.where(np.isfinite(wide) & (np.abs(wide - narrow) <= wide / 2), wide, 0.0)
+class _Moved(NamedTuple):
+    """The results at inputs that moved, that moved by the part `_PART`, and that moved by smaller parts."""
+
+    far: Any
+    near: Any
+    small: list[Any]
+
+
+def _clear(base: Any, made: list[Any]) -> Iterator[Any]:
+    """How far each move carries numbers, where its part `_PART` carries them by this part; 0 elsewhere, and where
+    small moves carry them nearly as far.
+
+    Parameters
+    ----------
+    base : array
+        The numbers without a move.
+    made : list of (far, near, small)
+        As in `_Moved`, for these numbers.
+    """
+    # The median, because a few of many small moves may cross a kink.
+    rounding = np.median([np.abs(x - base) for _, _, small in made for x in small], axis=0)
+    for far, near, _ in made:
+        size = np.abs(far - base)
+        follows = np.abs((far - base) - (near - base) / _PART) <= size / 2
+        yield np.where(np.isfinite(size) & follows & (rounding <= size * _PART), size, 0.0)
 
 
 def _runs(
     run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]], count: int | None = None
-) -> Iterator[list[Any]]:
-    """The results without a move, then for each move the results with the whole move and with its part `_PART`.
+) -> tuple[list[Any], list[_Moved]]:
+    """The results without a move, and for each move with the whole of it and with parts of it.
 
-    Moves that rows share are told apart by `count`, from which they are drawn, and by their number; rows share no moves
-    without a `count`.
+    Moves that rows share are told apart by `count`, from which they are drawn, by their number and by their part; rows
+    share no moves without a `count`.
     """
-    yield run(MovedWorld({}, ("without a move",)))
-    for k, steps in enumerate(moves):
-        part = {i: step * _PART for i, step in steps.items()}
-        yield run(MovedWorld(steps, None if count is None else ("moved", count, k)))
-        yield run(MovedWorld(part, None if count is None else ("moved in part", count, k)))
+
+    def moved(k: int, part: float) -> list[Any]:
+        name = None if count is None else ("moved", count, k, part)
+        return run(MovedWorld({i: step * part for i, step in moves[k].items()}, name))
+
+    base = run(MovedWorld({}, ("without a move",)))
+    return base, [
+        _Moved(moved(k, 1.0), moved(k, _PART), [moved(k, p) for p in _SMALL_PARTS[k % len(_SMALL_PARTS)]])
+        for k in range(len(moves))
+    ]
 
 
 def _runs_at_once(
     run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]], count: int
-) -> Iterator[list[Any]]:
+) -> tuple[list[Any], list[_Moved]]:
     """As `_runs`, for a program of scalars: one run with the moves along an axis."""
-    together = {i: np.array([0.0, *[f * steps[i] for steps in moves for f in (1.0, _PART)]]) for i in moves[0]}
+    whole = (1.0, _PART, *_ALL_SMALL_PARTS)
+    together = {i: np.array([0.0, *[f * steps[i] for steps in moves for f in whole]]) for i in moves[0]}
     made = run(MovedWorld(together, ("moved at once", count)))
-    for k in range(2 * len(moves) + 1):
-        yield [None if t is None else t[k] for t in made]
+    base, *rest = [[None if t is None else t[k] for t in made] for k in range(len(whole) * len(moves) + 1)]
+    some = [rest[k : k + len(whole)] for k in range(0, len(rest), len(whole))]
+    return base, [_Moved(far, near, small) for far, near, *small in some]
 
 
 def _is_scalar(program: Program) -> bool:
@@ -410,6 +440,10 @@ def _is_elementwise(n: Node, program: Program) -> bool:
 
 _FLOAT_MOVES = dict(zip(MOVES, (2, 4, 16), strict=True))
 _LOUDER, _PART = 2.0**10, 2.0**-3
+# The small parts of the first move, of the second, and so on, which tell the rounding of a run; every other move has
+# none, because each part is a run. Where all moves are one run, each move has all small parts.
+_SMALL_PARTS = ((-(2.0**-6),), (), (2.0**-5,), ())
+_ALL_SMALL_PARTS = tuple(sign * 2.0**-k for k in (4, 5, 6, 7) for sign in (1.0, -1.0))
 _SHORT = 16  # a number with at most so many significant bits was meant as it is
 _REMAINS = 8.0  # sums of numbers that cancel leave numbers of a unit of these, give or take this factor
 
