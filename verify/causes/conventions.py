@@ -17,6 +17,7 @@ from gtape.symbolic.balls import Undecided, meets, objects, only_integer, to_flo
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import read_by
 from gtape.verify.causes.beside import scale_of
+from gtape.verify.causes.intervals import LEAPS, shrinks
 from gtape.verify.causes.still import still, with_slopes
 from gtape.verify.causes.ties import ties_met
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
@@ -140,6 +141,8 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
     apart = _STEP * _scales(at)[a]
     if np.isnan(sides).any():  # the domain ends here; the value at its end may still jump
         inner = [k for k in (0, 1) if not np.isnan(sides[k])]
+        if _comes_slowly(node, at, a, inner, here):
+            return None
         if inner and here.is_finite() and _jumps([here, heights[inner[0]]], [sides[inner[0]]], apart):
             beside = f"{float(heights[inner[0]]):.6g} on the {('left', 'right')[inner[0]]}"
             reason = f"{_AT_AN_END}: {beside}, here {float(here):.6g}"
@@ -164,6 +167,17 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         inside = bool(around) and min(around) <= value <= max(around)
     reason = f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}"
     return Finding("convention", got=value, inside=inside, reason=reason)
+
+
+def _comes_slowly(node: Node, at: list[Any], a: int, inner: list[int], here: arb) -> bool:
+    """Whether the values inside of a domain come to the one at its end 0 by a power of any size."""
+    if not inner or not here.is_finite() or objects(at[a]).item() != 0:
+        return False
+    try:
+        gaps = [abs(_beside(node, at, a, arb(2) ** step, arb(0))[1][inner[0]] - here) for step in LEAPS]
+    except (ArithmeticError, OverflowError):
+        return False
+    return shrinks(*gaps)
 
 
 def _at_filled_point(node: Node, at: list[Any], a: int) -> Finding | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,16 +13,23 @@ from gtape.symbolic.balls import objects, precision
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 
 __all__ = [
-    "BITS", "NOTHING", "STEPS", "Interval", "distance_from", "diverges", "end_grows", "grows", "is_rounded",
-    "limits_of", "middle", "opened_hulls", "shrinks",
+    "BITS", "CLOSE_TO_LIMIT", "EVEN_STEPS", "LEAPS", "NOTHING", "STEPS", "Interval", "distance_from", "diverges",
+    "end_grows", "grows", "has_settled", "interval_of", "is_rounded", "limits_of", "middle", "opened_hulls",
+    "powers_limits", "shrinks",
 ]  # fmt: skip
 
 BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 STEPS = (-1200, -1300)
+EVEN_STEPS = (-1200, -1300, -1400, -1500)  # for limits that powers of the step approach
+LEAPS = (-(2**16), -(2**48))  # exponents of steps for limits that even logarithms of the step approach
+CLOSE_TO_LIMIT = arb(2) ** -60  # relative distance of a limit from a number that is one
 NOTHING = arb(2) ** -1100  # less than all floats
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
 _SHRINKS = 25  # half as many as for a distance that shrinks as the root of the step does
+_SETTLED = arb(2) ** -20  # relative change from step to step of an end that has come to its limit
+_GOES_ON = arb(0.75)  # change at the second step, relative to the first, of an end that moves on
+_EVEN = arb(2) ** -40  # relative distance of equal ratios, and what their limit may be off
 _FAR = 100  # bits by which derivatives may differ from their limit more than the points
 
 
@@ -79,6 +87,59 @@ def _end_diverges(p: arb, q: arb, size: arb) -> bool:
     return not (p - q).contains(0) and bool(abs(p - q).mid() > size * arb(2) ** -20) and not shrinks(abs(p), abs(q))
 
 
+def has_settled(number: Any, hulls: Sequence[tuple[arb, arb]]) -> bool:
+    """Whether a number between the derivatives at the first step certainly lies between their limits.
+
+    An end of the hull has come to its limit, goes away from the number, or comes to it so fast that the number is the
+    limit.
+    """
+    x, (_, q, r) = arb(number), hulls
+    size = max(abs(e.mid()) for e in (*q, *r))
+    return all(
+        _end_has_settled(gaps, size) for gaps in ([x - low for low, _ in hulls], [high - x for _, high in hulls])
+    )
+
+
+def _end_has_settled(gaps: Sequence[arb], size: Any) -> bool:
+    """Whether an end of a hull, given by its distances from a number at three steps, stays or goes on from there."""
+    p, q, r = gaps
+    if bool(q > p) and bool(r - q >= (q - p) * _GOES_ON):
+        return True
+    return all(abs(v - u).mid() <= size * _SETTLED or shrinks(abs(u), abs(v)) for u, v in ((p, q), (q, r)))
+
+
+def powers_limits(hulls: Sequence[tuple[arb, arb]]) -> tuple[tuple[arb, arb], tuple[arb, arb]] | None:
+    """The last hull and the limit of hulls at even steps whose ends differ from their limits by powers of the step.
+
+    None if an end does not change by the same factor each time.
+    """
+    if len(hulls) != len(EVEN_STEPS):
+        return None
+    ends = [_power_limit([hull[k] for hull in hulls]) for k in (0, 1)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    return hulls[-1], (ends[0], ends[1])
+
+
+def _power_limit(values: Sequence[arb]) -> arb | None:
+    """The limit of numbers whose changes shrink by one factor."""
+    a, b, c = [p - q for p, q in itertools.pairwise(values)]
+    size = abs(values[-1].mid())
+    if abs(c) <= size * _EVEN or c.contains(0):
+        return values[-1]
+    if not abs(b * b - a * c) <= abs(b * b) * _EVEN or not (c / b > 0) or not (c / b < 1):
+        return None
+    rest = c * c / (b - c)
+    limit = values[-1] - rest
+    return arb(0) if abs(limit) <= _EVEN * abs(rest) else arb(limit.mid())
+
+
+def interval_of(first: tuple[arb, arb], second: tuple[arb, arb]) -> Interval:
+    """The interval of hulls at two steps, whose ends agree if their distance converges to 0."""
+    width = second[1] - second[0]
+    return Interval(*second, not width > 0 or (width.is_finite() and shrinks(first[1] - first[0], width)))
+
+
 def grows(first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None) -> bool:
     """True if an end of an interval grows from step to step, at least as the logarithm of the step does."""
     return any(end_grows(p, q, r) for p, q, r in zip(first, second, third or (), strict=False))
@@ -86,7 +147,7 @@ def grows(first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb
 
 def end_grows(p: arb, q: arb, r: arb) -> bool:
     a, b, c = abs(p), abs(q), abs(r)
-    return bool(b - a > a * arb(2) ** -6) and bool(c - b > (b - a) * arb(0.75))
+    return bool(b - a > a * arb(2) ** -6) and bool(c - b > (b - a) * _GOES_ON)
 
 
 def opened_hulls(

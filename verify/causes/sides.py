@@ -23,21 +23,28 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import OtherShapes, beside, scale_of
 from gtape.verify.causes.intervals import (
     BITS,
+    CLOSE_TO_LIMIT,
+    EVEN_STEPS,
+    LEAPS,
     STEPS,
     Interval,
     distance_from,
     diverges,
     end_grows,
     grows,
+    has_settled,
+    interval_of,
     is_rounded,
     limits_of,
     middle,
     opened_hulls,
+    powers_limits,
     shrinks,
 )
 from gtape.verify.causes.joint import ALIKE, Across, across
+from gtape.verify.causes.lines import Lines
 from gtape.verify.causes.pieces import Pieces
-from gtape.verify.causes.points_beside import JOIN, NEAREST, Blurred, Nowhere, Place, Points
+from gtape.verify.causes.points_beside import JOIN, NEAREST, Blurred, Nowhere, Place
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
@@ -100,7 +107,7 @@ class _Cone(NamedTuple):
     rest: arb
 
 
-class Sides(Points):
+class Sides(Lines):
     """The derivatives of a program at points next to the recorded one.
 
     Parameters
@@ -651,9 +658,14 @@ class Sides(Points):
             self.unbounded = self._pole(every, numbers, points[0], drawn, derivative)
             if self.unbounded is not None:
                 return None
+        settled: list[dict[tuple[int, ...], Interval]] = [{} for _ in numbers]
+        if not jumps and not self._settle(settled, [p for p in every if p not in far], numbers, points[0], drawn):
+            self.open = NO_LIMITS
+            return None
         if not far:
-            self.across = self._across(numbers, points[0], derivative)
-            return [{} for _ in numbers]
+            if not any(settled):
+                self.across = self._across(numbers, points[0], derivative)
+            return settled
 
         def add(moves: dict[int, Any], number: Any) -> None:
             for k in (0, 1):
@@ -694,6 +706,8 @@ class Sides(Points):
                 nearest = [d for k, moves in enumerate(drawn) for d in self._at(moves, NEAREST, derivative)]
                 third = self._hull(nearest, s, index, number)
                 opened = None if self.anywhere else opened_hulls(first, second, third)
+                if opened is None and not grows(first, second, third):
+                    opened = self._slow_limits(place, numbers, drawn)
                 if opened is None:
                     if grows(first, second, third):
                         self.unbounded = place
@@ -704,14 +718,12 @@ class Sides(Points):
             if not self._approaches(number, first, second):
                 if near_and_nearer is not points and self._narrows(place, number, second, cones, only):
                     continue
-                width = second[1] - second[0]
-                agree = not width > 0 or (width.is_finite() and shrinks(first[1] - first[0], width))
-                found[s][index] = Interval(*second, agree)
+                found[s][index] = interval_of(first, second)
         if left and not any(found):
             self.open = TOO_MANY
             return None
-        if self.anywhere:
-            return found  # of numbers that are no limits
+        if self.anywhere:  # these numbers are no limits
+            return found if self._follow_lines(found, numbers) else None
         differ = any(not i.agree for out in found for i in out.values()) or any(
             self._varied(place, numbers, points) is not None for place in (every if any(found) else ())
         )
@@ -733,9 +745,119 @@ class Sides(Points):
         self._search(found, every, numbers, points, derivative)
         if jumps and not self._knows_all_pieces():
             return [{} for _ in numbers]  # the number may be that of another piece
+        if not self._follow_lines(found, numbers):
+            return None
+        found = [out | more for out, more in zip(found, settled, strict=True)]
         if all(self._is_rounded(numbers, s, index, i) for s, out in enumerate(found) for index, i in out.items()):
             self.across = self._across(numbers, points[1], derivative)
         return found
+
+    def _settle(
+        self, found: list[dict[tuple[int, ...], Interval]], places: list[Place], numbers: list[Any], near: list[Any],
+        drawn: list[dict[int, Any]],
+    ) -> bool:  # fmt: skip
+        """Add the intervals of numbers that lie between the derivatives at the first step, but not between the limits.
+
+        False if it is open whether a claim does, because the derivatives come to no limits. The number of a convention
+        then stands.
+        """
+        if self.anywhere or self.past_jumps or self.program.size > _FEW:
+            return True
+        wide = [place for place in places if self._has_width(place, numbers, near)][:_AXES]
+        flat = [place for place in places if place not in wide][:_AXES] if self._has_many_steps() else []
+        nearer: list[list[Any]] = []
+        if wide:
+            of_all = self._of(wide, numbers)
+            nearer = [
+                [d for k, moves in enumerate(drawn) for d in self._at(moves, step, of_all, number=k)]
+                for step in (STEPS[1], NEAREST)
+            ]
+        for place in flat:
+            interval = self._along_line(place)
+            if interval is not None and interval.agree and not self._is_limit(place, numbers, interval):
+                found[place[0]][place[1]] = interval
+        for place in wide:
+            number = objects(numbers[place[0]])[place[1]]
+            hulls = [self._hull(some, *place, number) for some in (near, *nearer)]
+            if None in hulls or has_settled(number, [hull for hull in hulls if hull is not None]):
+                continue
+            slow = self._slow_limits(place, numbers, drawn)
+            if slow is not None:
+                if not self._approaches(number, *slow):
+                    found[place[0]][place[1]] = interval_of(*slow)
+                continue
+            interval = self._along_line(place)
+            if interval is not None and interval.agree:
+                if not self._is_limit(place, numbers, interval):
+                    found[place[0]][place[1]] = interval
+            elif self.joint is not None:
+                return False
+        return True
+
+    def _slow_limits(
+        self, place: Place, numbers: list[Any], drawn: list[dict[int, Any]]
+    ) -> tuple[tuple[arb, arb], tuple[arb, arb]] | None:
+        """The hulls of an element at two steps, where the usual steps are too large; None if these do not converge.
+
+        Steps of any size are no rounding where the function depends on the sizes of its arguments alone. Elsewhere the
+        limits of powers follow from several steps.
+        """
+        if self.program.size > _FEW:
+            return None
+        number, only = objects(numbers[place[0]])[place[1]], self._of([place], numbers)
+
+        def hulls(steps: Sequence[int]) -> list[tuple[arb, arb]]:
+            made = [self._hull([d for m in drawn for d in self._at(m, step, only)], *place, number) for step in steps]
+            return [hull for hull in made if hull is not None]
+
+        fewer, blurred = self.fewer, self.blurred
+        self.fewer = False
+        if assumed.get("ties") is None and is_quick(self.program):
+            with contextlib.suppress(ArithmeticError, Blurred, OverflowError):
+                far = hulls(LEAPS)
+                if len(far) == len(LEAPS) and not diverges(far[0], far[1]):
+                    return far[0], far[1]
+        self.fewer, self.blurred = fewer, blurred
+        return powers_limits(hulls(EVEN_STEPS))
+
+    def _along_line(self, place: Place) -> Interval | None:
+        """The derivatives of an element along its line, before and behind the point; None if these are open."""
+        if any(self.split):
+            return None
+        found = self._quotients(place, self._apart(place, zeros))
+        if found is None:
+            return None
+        first, second = [(min(made, key=middle), max(made, key=middle)) for made in found]
+        return None if diverges(first, second) else interval_of(first, second)
+
+    def _is_limit(self, place: Place, numbers: list[Any], interval: Interval) -> bool:
+        """Whether a number is that of an interval whose ends agree, up to the sizes of the steps."""
+        number = objects(numbers[place[0]])[place[1]]
+        dtype = None if self.joint is None else self.joint[place[0]]
+        if dtype is not None and is_rounded(number, interval, dtype):
+            return True
+        return not distance_from(number, interval[:2]) > CLOSE_TO_LIMIT * (abs(interval.low) + abs(interval.high))
+
+    def _follow_lines(self, found: list[dict[tuple[int, ...], Interval]], numbers: list[Any]) -> bool:
+        """Put the derivatives along lines in place of the limits of derivatives beside the point that differ from them.
+
+        False if the derivative along a line is open, although step functions may have many jumps beside the point.
+        """
+        if self.past_jumps or self.program.size > _FEW:
+            return True
+        agreeing = [(s, index) for s, out in enumerate(found) for index, interval in out.items() if interval.agree]
+        for s, index in agreeing[:_AXES]:
+            along = self._along_line((s, index))
+            if along is None or not along.agree:
+                if along is not None and self._has_many_steps():
+                    self.open = NO_LIMITS
+                    return False
+                continue
+            if self._is_limit((s, index), numbers, along):
+                del found[s][index]
+            elif distance_from(along.low, found[s][index][:2]) > CLOSE_TO_LIMIT * (1 + abs(along.low)):
+                found[s][index] = along
+        return True
 
     def _pole(
         self, places: list[Place], numbers: list[Any], near: list[Any], drawn: list[Any],

@@ -304,6 +304,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
         At infinite inputs the derivative is its limit. Where rounding decided a comparison or a step function of the
         run, the exact values decide; branches of Python and of `gtape.cond` are those of the run. A branch that only
         the point itself takes, such as that of ``x == 0``, does not decide if the branches beside the point disagree.
+        Floats compute with constants alone, such as the product of two constant tensors.
 
     Raises
     ------
