@@ -560,6 +560,40 @@ def test_an_op_that_is_constant_around_the_point_keeps_kinks_from_counting(f: F,
     assert check(lambda x: f(x * x * x / (at * at)), at, order=2).ok
 
 
+def _by_age(log_age: Any) -> Any:
+    t = tf.constant(np.array([0.0, 1.0, 5.0])) / tf.exp(log_age)
+    return tf.reduce_sum(tf.where(t == 0, tf.ones_like(t), tf.math.divide_no_nan(-tf.math.expm1(-t), t)))
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda x: tf.nn.relu(0.0 * x) + x, 0.5),
+        (lambda x: tf.abs(0.0 * x) + x, 0.5),
+        (lambda x: tf.abs(0.0 * x / tf.exp(x)) + x, 0.5),
+        (lambda x: tf.math.divide_no_nan(x, 0.0 * x) + x, 0.5),
+        (_by_age, 0.5),
+    ],
+)
+def test_a_kink_of_a_number_that_stays_there_is_none_of_the_function(f: F, at: float) -> None:
+    assert check(f, at).verdict == "correct"
+
+
+def test_a_kink_of_an_element_that_is_left_out_is_none_of_the_function() -> None:
+    def rows(a: Any) -> Any:
+        return tf.math.divide_no_nan(a, tf.reduce_sum(a, 1, keepdims=True))
+
+    at = np.array([[0.0, 0.0], [1.0, 2.0]])
+    keep = tf.constant([[False], [True]])
+    assert check(lambda a: tf.reduce_sum(rows(a)[1:] ** 2), at).verdict == "correct"
+    assert check(lambda a: tf.reduce_sum(tf.where(keep, rows(a), 0.0) ** 2), at).verdict == "correct"
+    assert check(lambda a: tf.reduce_sum(rows(a)[:1]), at).verdict != "correct"
+
+
+def test_an_element_that_is_left_out_at_the_point_alone_meets_its_kink() -> None:
+    assert check(lambda x: tf.where(x == 0.0, 2.0 * x, tf.abs(x)), 0.0).verdict != "correct"
+
+
 def test_zeros_that_move_still_meet_the_kink() -> None:
     assert check(lambda x: tf.nn.relu(x * x * x), 0.0, order=2).verdict == "convention"
     assert check(lambda x: tf.abs(tf.nn.relu(x[0]) + x[1]), [-1.0, 0.0]).verdict == "convention"

@@ -18,7 +18,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import read_by
 from gtape.verify.causes.beside import scale_of
 from gtape.verify.causes.intervals import LEAPS, shrinks
-from gtape.verify.causes.still import still, with_slopes
+from gtape.verify.causes.still import still, with_slopes, with_slopes_by_element
 from gtape.verify.causes.ties import ties_met
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle
@@ -80,13 +80,14 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
     findings = []
     known: dict[int, Any] = {}
     sloped = with_slopes(program)
+    read: dict[int, Any] = {}
     for node in program.nodes:
         if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
             continue
         if node.index not in sloped:
             continue
         ways = (_at_filled_point,) if is_complex(node.output) else (_at_kink, _with_a_value_alone)
-        points = _suspects(program, oracle.env, node, known)
+        points = _suspects(program, oracle.env, node, known, read)
         for at_kink in ways:
             found = next((f for at in points for a in node.active if (f := at_kink(node, at, a)) is not None), None)
             if found is not None:
@@ -305,13 +306,18 @@ def _jumps(heights: list[Any], sides: list[float], apart: Any) -> bool:
     )
 
 
-def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[int, Any]) -> list[list[Any]]:
-    """The distinct points where the declared kinks of an op may lie: the arguments of single elements that may move.
+def _suspects(
+    program: Program, values: dict[int, Any], node: Node, known: dict[int, Any], read: dict[int, Any]
+) -> list[list[Any]]:
+    """The distinct points where the declared kinks of an op may lie: the arguments of single elements that may move,
+    if the result may move, too, and reaches an output.
 
     Parameters
     ----------
     known : dict
         As for `still`.
+    read : dict
+        The elements that reach an output, as `with_slopes_by_element` finds them; receives all if it has none.
     """
     xs = [objects(values[j]) for j in node.inputs]
     masks = _masks_at_kinks(node, xs)
@@ -322,6 +328,9 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
         return []
     found: dict[Any, list[Any]] = {}
     moving = ~np.logical_and.reduce(np.broadcast_arrays(*[still(program, values, known, j) for j in node.inputs]))
+    if any((mask & moving).any() for mask in masks):
+        read.update(read or with_slopes_by_element(program, values, known))
+        moving = moving & ~still(program, values, known, node.index) & read.get(node.index, False)
     for mask in masks:
         mask, most = mask & moving, len(found) + _SUSPECTS
         for index in zip(*np.nonzero(mask), strict=True) if node.shape else [()] if mask else []:

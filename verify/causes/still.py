@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import objects
 from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracles.enclosures import BALLS, is_complex
+from gtape.verify.bounds.noise import read_by
+from gtape.verify.oracles.backward import by_rule, left_out
+from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating
 
-__all__ = ["still", "with_slopes"]
+__all__ = ["still", "with_slopes", "with_slopes_by_element"]
 
 _NEAR = arb(2) ** -64
 
@@ -59,7 +62,7 @@ def _is_followed(node: Node) -> bool:
 def _of_op(node: Node, xs: list[Any], masks: list[Any]) -> Any:
     """The mask of an op, from the values and masks of its inputs."""
     found = np.logical_and.reduce(np.broadcast_arrays(*masks))
-    if found.all() or not (node.prim.kinks or node.prim.selects):
+    if found.all() or not (node.prim.kinks or node.prim.selects or _has_still_zeros(xs, masks)):
         return found
     function = BALLS.scalar_function(SCALARS[node.prim.name], len(xs), node.params)[0]
 
@@ -75,6 +78,11 @@ def _of_op(node: Node, xs: list[Any], masks: list[Any]) -> Any:
     except ArithmeticError:  # one element of many; try each by itself
         return found | np.asarray(np.frompyfunc(constant, len(xs), 1)(*around), np.bool_)
     return found | np.asarray(_IS_EXACT(made), np.bool_)
+
+
+def _has_still_zeros(xs: list[Any], masks: list[Any]) -> bool:
+    """Whether an input has zeros that stay, because a product with one stays 0."""
+    return any((np.asarray(objects(x) == 0, np.bool_) & mask).any() for x, mask in zip(xs, masks, strict=True))
 
 
 def _around(x: Any, still: Any) -> Any:
@@ -98,3 +106,54 @@ def with_slopes(program: Program) -> set[int]:
             if node.mark is not None:
                 found.update(program.ancestors(node.mark.reads))
     return found
+
+
+def with_slopes_by_element(program: Program, values: dict[int, Any], known: dict[int, Any]) -> dict[int, Any]:
+    """The elements of each node whose slopes may reach an output, as node -> a mask.
+
+    Elements that a slice, or a `where` with a condition that stays, leaves out are not among them.
+
+    Parameters
+    ----------
+    values, known : dict
+        As for `still`.
+    """
+    found = {i: _all(program, i) for i in program.outputs}
+    rng = np.random.default_rng(73)
+    for node in reversed(program.nodes):
+        mask = found.get(node.index)
+        if mask is None or not mask.any():
+            continue
+        whole = [*node.body, *(program.ancestors(node.mark.reads) if node.mark is not None else ())]
+        found |= {i: _all(program, i) for i in whole}
+        if node.active:
+            for a, reached in zip(node.active, _reached(program, node, mask, values, known, rng), strict=True):
+                j = node.inputs[a]
+                found[j] = found.get(j, False) | reached
+    return found
+
+
+def _all(program: Program, i: int) -> Any:
+    output = program.nodes[i].output
+    return np.ones((), np.bool_) if isinstance(output, tuple) else np.ones(np.shape(output), np.bool_)
+
+
+def _reached(
+    program: Program, node: Node, mask: Any, values: dict[int, Any], known: dict[int, Any], rng: Any
+) -> list[Any]:
+    """The masks of the elements of an op's active inputs whose slopes reach some elements of its output."""
+    inputs = [program.nodes[j].output for j in node.inputs]
+    if node.kind == "op" and node.prim.kind == "elementwise":
+        masks = [mask] * len(node.active)
+        if "selection" in node.prim.roles:
+            stays = still(program, values, known, node.inputs[0])
+            masks = [mask & ~(off & stays) for off in left_out(node, node.output, inputs) or ()]
+        return [read_by(np.shape(inputs[a]), m) for a, m in zip(node.active, masks, strict=True)]
+    like = [node.output, *[inputs[a] for a in node.active]]
+    if node.kind == "op" and node.prim.kind == "linear" and all(is_floating(v) and not is_complex(v) for v in like):
+        # Sums of random numbers are 0 for no element that is read.
+        weights = np.where(mask, rng.uniform(0.5, 1.0, np.shape(mask)), 0.0)
+        arrays = [np.asarray(v) for v in inputs]
+        made = by_rule(NUMPY, node, weights, node.output, arrays, arrays)
+        return [np.asarray(c) != 0 for c in made]
+    return [_all(program, node.inputs[a]) for a in node.active]
