@@ -15,11 +15,13 @@ from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.call import attach, connections, new_record
+from gtape.engine.recorded_runs import RecordedRun
 from gtape.engine.rules import RuleStep
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import TAPE
 from gtape.recording import record
 from gtape.recording.trace import Trace
+from gtape.recording.undoing import repeating
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
@@ -62,6 +64,11 @@ class CustomStep:
         The variables that the function read.
     recomputes : bool
         Whether the gradient is that of the body, which `grad_fn` runs again.
+
+    Attributes
+    ----------
+    recorded : RecordedRun or None
+        The last run whose ops were kept, for runs that `grad_fn` refuses.
     """
 
     kind = "custom"
@@ -72,7 +79,7 @@ class CustomStep:
 
     __slots__ = (
         "active", "declared", "grad_fn", "items", "layouts", "n_args", "name", "out_layout", "params", "recomputes",
-        "variables",
+        "recorded", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +104,7 @@ class CustomStep:
         self.n_args = n_args
         self.variables = variables
         self.params: dict[str, Any] = {}
+        self.recorded: RecordedRun | None = None
 
     def __reduce__(self) -> Any:
         # Without the functions of the user's, which are closures mostly, and without the variables.
@@ -172,12 +180,71 @@ class CustomStep:
                 )
         return made
 
-    def cotangents(self, world: Any, g: Any, *, sparse: bool = False) -> list[Any]:
-        """The gradients for the active inputs as values of `world`. With `sparse`, IndexedSlices stay sparse."""
-        gs = list(g) if self.out_layout.__class__ is tuple else [g]
-        gs = [x if x.__class__ is Tensor else wrap(x) for x in gs]
-        back = self.run([_turned(x) for x in gs], sparse=sparse)
+    def cotangents(self, world: Any, g: Any, *, sparse: bool = False, keep: bool = False) -> list[Any]:
+        """The gradients for the active inputs as values of `world`.
+
+        Parameters
+        ----------
+        sparse : bool
+            Whether IndexedSlices stay sparse.
+        keep : bool
+            Whether to keep the ops of this run, for `rerun`.
+        """
+        gs = self._given(g)
+        # A function that recomputes its body can run again, and its ops would take the memory that it saves.
+        kept = keep and not self.recomputes
+        back = self._run_and_keep(gs, sparse=sparse) if kept else self.run(gs, sparse=sparse)
         return [self._in(world, back[i], self.layouts[i]) for i in self.active]
+
+    def again(self, world: Any, g: Any) -> list[Any]:
+        """As `cotangents`, by `rerun`."""
+        back = self.rerun(self._given(g))
+        return [self._in(world, back[i], self.layouts[i]) for i in self.active]
+
+    def rerun(self, gs: list[Any]) -> list[Any]:
+        """As `run` after another run, whose results or ops serve where a function cannot run again.
+
+        Raises
+        ------
+        Exception
+            The error of the function, if it runs for the cotangents of the kept run, or if the ops cannot run again.
+        """
+        kept = self.recorded
+        if kept is not None and kept.is_of([g._value for g in gs]):
+            return kept.made
+        try:
+            return self.run(gs)
+        except Exception:  # the function of a user may raise anything
+            if kept is None or not self.serves_once() or not kept.can_repeat:
+                raise
+        return kept.again(gs)
+
+    def serves_once(self) -> bool:
+        """Whether the function refuses even the cotangents of its kept run."""
+        if self.recorded is None:
+            return False
+        try:
+            with repeating():
+                self.run([wrap(g._value) for g in self.recorded.gs])
+        except Exception:
+            return True
+        return False
+
+    def _given(self, g: Any) -> list[Any]:
+        """The arguments of the user's function for the cotangent of a sweep."""
+        gs = list(g) if self.out_layout.__class__ is tuple else [g]
+        return [_turned(x if x.__class__ is Tensor else wrap(x)) for x in gs]
+
+    def _run_and_keep(self, gs: list[Any], *, sparse: bool) -> list[Any]:
+        returned: list[Any] = []
+
+        def run(fresh: list[Any]) -> list[Any]:
+            returned.extend(self.run(fresh, sparse=sparse))
+            pairs = zip(returned, self.layouts, strict=True)
+            return [as_operand(b, a) if isinstance(b, IndexedSlices) else b for b, a in pairs]
+
+        self.recorded = RecordedRun([wrap(g._value) for g in gs], run)
+        return returned
 
     @staticmethod
     def _in(world: Any, b: Any, layout: Any) -> Any:

@@ -183,9 +183,13 @@ class Sweep:
         if self.batch == 0:
             return  # an empty target has no cotangent to call the function with
         if self.batch is None:
-            made = step.cotangents(self.world, g, sparse=self.sparse)
+            # A check needs the ops of this run, because another run may find another state.
+            keep = self.session.trace and self.world is NUMPY
+            made = step.cotangents(self.world, g, sparse=self.sparse, keep=keep)
         else:
             made = _row_by_row(self.world, step, g, self.batch)
+            if not self.session.trace:
+                step.recorded = None  # only a check needs it
         for parent, c, i in zip(parents, made, step.active, strict=True):
             if c is not None and self.session in parent[TAPES].sessions:
                 self.misshapen = self.misshapen or _misshapen(step, i, c, 0 if self.batch is None else 1)
@@ -418,7 +422,9 @@ def _slices(g: Any, k: int) -> list[Any]:
 
 def _row_by_row(world: Any, step: Any, g: Any, batch: int) -> list[Any]:
     """The gradients of a batch, by one call of the custom gradient's function for each row."""
-    rows = [step.cotangents(world, row) for row in _slices(g, batch)]
+    first, *others = _slices(g, batch)
+    rows = [step.cotangents(world, first, keep=bool(others) and world is NUMPY)]
+    rows += [step.again(world, row) for row in others]
     made: list[Any] = []
     for column in zip(*rows, strict=True):
         some = next((c for c in column if c is not None), None)

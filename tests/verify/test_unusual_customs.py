@@ -939,14 +939,15 @@ def test_a_gradient_that_changes_from_call_to_call_is_a_wrong_rule(factors: Iter
     assert (found.verdict, found.op) == ("rule", "fickle")
 
 
-def test_all_custom_gradients_that_may_have_changed_are_named() -> None:
+def test_of_several_custom_gradients_the_one_that_changes_is_named() -> None:
     fickle, steady = (
         _changing("fickle", itertools.chain([2.0], itertools.repeat(3.0))),
         _changing("steady", itertools.repeat(3.0)),
     )
-    with pytest.raises(tf.VerificationError, match="one of steady, fickle returns changes") as raised:
+    with pytest.raises(tf.VerificationError, match="the gradient that fickle returns changes") as raised:
         slope(lambda x: fickle(steady(x)), 2.0)
-    assert raised.value.report.verdict == "rule"
+    (found,) = raised.value.report.findings
+    assert (found.verdict, found.op) == ("rule", "fickle")
 
 
 def test_a_formula_that_loses_the_same_digits_in_each_call_stays_unstable() -> None:

@@ -14,7 +14,7 @@ from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import circumstances, digits, finite_ball, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats
-from gtape.verify.oracles.backward import by_user, gradient, runs_of_user
+from gtape.verify.oracles.backward import RunsOnce, by_user, gradient, kept_and_again, runs_of_user
 from gtape.verify.oracles.certificates import (
     Failure,
     by_constants,
@@ -573,8 +573,16 @@ def changing(nodes: Iterable[Node], cotangent_of: Callable[[Node], Any], error: 
 
     def changes(node: Node) -> bool:
         g = cotangent_of(node)
-        first, *others = runs_of_user(node, g, _REPEATS)
-        return any(_differ(a, b, error * CHANGE) for other in others for a, b in zip(first, other, strict=True))
+        try:
+            compared = [runs_of_user(node, g, _REPEATS), kept_and_again(node)]
+        except RunsOnce:
+            return False
+        return any(
+            _differ(a, b, error * CHANGE)
+            for first, *others in compared
+            for other in others
+            for a, b in zip(first, other, strict=True)
+        )
 
     return [node for node in nodes if changes(node)]
 

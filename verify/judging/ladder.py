@@ -11,6 +11,7 @@ from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Program
 from gtape.verify.causes.ends import further_bits
 from gtape.verify.causes.outside import is_at_an_end, not_differentiable
+from gtape.verify.oracles.backward import RunsOnce
 from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Finding
@@ -88,7 +89,7 @@ def climb(
         with precision(bits), sharing(), assumed as tied, degenerate_noted() as degenerate:
             try:
                 value = attempt(bits, degenerate)
-            except TooDeep as e:
+            except (TooDeep, RunsOnce) as e:
                 return None, open_at(str(e))
             except Misshapen as e:
                 return None, Finding("rule", order=order, at=e.node, reason=str(e))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,22 @@ from gtape.engine.rules import PartialOutputs, cotangents, reached
 from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.recording.undoing import repeating
 from gtape.symbolic.program import Node, Program
+from gtape.tensors.tensor import wrap
 
-__all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off", "left_out", "runs_of_user", "shaped_as"]
+__all__ = [
+    "Algebra",
+    "RunsOnce",
+    "backward",
+    "by_rule",
+    "by_user",
+    "calling_again",
+    "gradient",
+    "kept_and_again",
+    "kept_off",
+    "left_out",
+    "runs_of_user",
+    "shaped_as",
+]
 
 
 class Algebra:
@@ -161,19 +176,61 @@ def by_user(node: Node, g: Any) -> list[Any]:
 
     The changes of state that the function makes are undone.
     """
-    return runs_of_user(node, g, 1)[0]
+    given = _given(node, g)
+    with repeating(), calling_again(node):
+        return node.step.again(NUMPY, given)  # type: ignore[no-any-return]
 
 
 def runs_of_user(node: Node, g: Any, times: int) -> list[list[Any]]:
-    """As `by_user`, for several runs of which each begins with the state that the one before left."""
+    """As `by_user`, for several calls of which each begins with the state that the one before left."""
+    given = _given(node, g)
+    with repeating(), calling_again(node):
+        return [node.step.cotangents(NUMPY, given) for _ in range(times)]
+
+
+def kept_and_again(node: Node) -> list[list[Any]]:
+    """The cotangents of the run that was kept, and of a new call of the user's function; the first alone if unknown."""
+    kept = node.step.recorded
+    if kept is None:
+        return [[]]
+    with repeating(), calling_again(node):
+        again = node.step.run([wrap(g._value) for g in kept.gs])
+    return [[None if made[a] is None else made[a]._value for a in node.active] for made in (kept.made, again)]
+
+
+class RunsOnce(ArithmeticError):
+    """A user's gradient function refuses a second call, and the ops of its first call do not suffice."""
+
+
+@contextmanager
+def calling_again(node: Node) -> Iterator[None]:
+    """Tell errors of functions that serve for one call only from other errors of the user's.
+
+    Raises
+    ------
+    RunsOnce
+        If the function raises an error in the block, and also for the cotangents of its first call.
+    """
+    try:
+        yield
+    except Exception as e:  # the function of a user may raise anything
+        if not node.step.serves_once():
+            raise
+        raise RunsOnce(
+            f"the check needs a second call of the gradient function of {node.name}, which raises "
+            f"{type(e).__name__}: {e}"
+        ) from e
+
+
+def _given(node: Node, g: Any) -> Any:
+    """A cotangent of a custom gradient as floats."""
     outputs = node.output if isinstance(node.output, tuple) else (node.output,)
     given = PartialOutputs.filled(g, node.output)
     if isinstance(given, tuple):
         given = tuple([np.asarray(c, np.asarray(o).dtype) for c, o in zip(given, outputs, strict=True)])
     else:
         given = np.asarray(given, np.asarray(outputs[0]).dtype)
-    with repeating():
-        return [node.step.cotangents(NUMPY, given) for _ in range(times)]
+    return given
 
 
 def kept_off(

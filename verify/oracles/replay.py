@@ -16,7 +16,16 @@ from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, assumed, circumstances, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
-from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off, shaped_as
+from gtape.verify.oracles.backward import (
+    Algebra,
+    RunsOnce,
+    backward,
+    by_rule,
+    calling_again,
+    gradient,
+    kept_off,
+    shaped_as,
+)
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, random_cotangents, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
@@ -513,20 +522,23 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     seeds : dict
         Record number of each upstream tensor -> its position.
     """
+    from gtape.engine.recorded_runs import RecordedRun
     from gtape.recording.record import SEQ
     from gtape.recording.undoing import repeating
     from gtape.symbolic.build import build
-    from gtape.tapes.tape import GradientTape
     from gtape.tensors.tensor import wrap
 
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
-    gs = [wrap(as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
-    with repeating(), GradientTape(persistent=True, verify=True) as tape:
-        assert tape._session is not None
-        tape._session.adopts = True  # because the function may have kept its inputs in any way
-        tape.watch([g for g in gs if g._layout.inexact])
-        back = node.step.run(gs)
-    picked = [back[a] for a in node.active]
+    values = [as_recorded(c, np.asarray(o)) for c, o in zip(cotangents, outs, strict=True)]
+    run = node.step.recorded
+    if run is None or not run.is_of(values):
+        try:
+            with repeating(), calling_again(node):
+                run = RecordedRun([wrap(v) for v in values], node.step.run)
+        except RunsOnce:
+            if not run.can_repeat:
+                raise
+    gs, picked = run.gs, [run.made[a] for a in node.active]
     valued = [p for p in picked if p is not None]
     program = build([(p._record, p._value) for p in valued], [])
     places = iter(program.outputs)

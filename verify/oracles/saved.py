@@ -42,7 +42,7 @@ def moves_by_saved(program: Any, node: Node, g: Any) -> list[Any] | None:
     try:
         with repeating():
             made, saved = _gradient(program, node, given, {})
-            recorded = [_value(v) for v in node.step.run([wrap(v) for v in given])]
+            recorded = [_value(v) for v in node.step.rerun([wrap(v) for v in given])]
             if not saved or len(recorded) != len(made) or not all(map(_are_same, recorded, made)):
                 return None  # no rounded number was saved, or the function computes other numbers in each call
             moved, _ = _gradient(program, node, given, saved)
