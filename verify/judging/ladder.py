@@ -89,7 +89,9 @@ def climb(
         with precision(bits), sharing(), assumed as tied, degenerate_noted() as degenerate:
             try:
                 value = attempt(bits, degenerate)
-            except (TooDeep, RunsOnce) as e:
+            except TooDeep as e:
+                return None, open_at(str(e))
+            except RunsOnce as e:  # more bits need no fewer calls
                 return None, open_at(str(e))
             except Misshapen as e:
                 return None, Finding("rule", order=order, at=e.node, reason=str(e))
