@@ -13,6 +13,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.base.layout import make_layout
+from gtape.base.reference import Reference
 from gtape.tapes.packing import packer, written
 from gtape.tapes.traced_values import Traced, Untraceable
 from gtape.tapes.tracing import Tracer
@@ -209,6 +210,8 @@ def outputs_of(made: Any, tracer: Tracer, given: Sequence[Traced]) -> tuple[list
         raise Untraceable("it catches the error of a check or an op")
     if tracer.texts and _shows_values(made, tracer.texts):
         raise Untraceable("it returns a text that may hold the value of a tensor")
+    if _has_traced_key(made):
+        raise Untraceable("it returns a dict with a tensor in a key")
     outputs: list[Any] = []
     tensors = []
     arguments = {id(t): k for k, t in enumerate(given)}
@@ -250,6 +253,19 @@ def _shows_values(x: Any, texts: set[str]) -> bool:
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype.kind in "OSU"
     return isinstance(x, (str, bytes))
+
+
+def _has_traced_key(x: Any) -> bool:
+    """Whether a dict in the result of a traced call has a key with a reference to a traced tensor."""
+    if isinstance(x, Mapping):
+        return any([_refers_to_traced(k) for k in x]) or any([_has_traced_key(y) for y in x.values()])  # noqa: C419
+    return isinstance(x, (list, tuple)) and any([_has_traced_key(y) for y in x])  # noqa: C419
+
+
+def _refers_to_traced(key: Any) -> bool:
+    if isinstance(key, (tuple, frozenset)):
+        return any([_refers_to_traced(k) for k in key])  # noqa: C419
+    return isinstance(key, Reference) and isinstance(key.deref(), Traced)
 
 
 class Results:

@@ -124,3 +124,29 @@ def _nested(depth: int) -> Any:
 )
 def test_long_and_deep_structures_come_back(structure: Any, under: bool, back_end: str) -> None:
     _agrees(structure, under)
+
+
+@pytest.mark.parametrize("under", [False, True])
+@pytest.mark.parametrize(
+    ("f", "key"),
+    [
+        (lambda x: {x.ref(): 2.0}, lambda k: k),
+        (lambda x: [{"a": {x[0].ref(): x * 2.0}}], lambda k: k),
+        (lambda x: {("a", (x * 2.0).ref()): x}, lambda k: k[1]),
+        (lambda x: {frozenset([x[0].ref()]): x}, lambda k: next(iter(k))),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* it returns a dict with a tensor in a key:RuntimeWarning")
+def test_a_reference_in_a_key_refers_to_a_tensor_of_the_call(f: Any, key: Any, under: bool) -> None:
+    compiled = tf.function(f, jit_compile=True)
+    for value in (1.0, 2.0, 3.0):
+        x = tf.constant([value, 5.0])
+        with tf.GradientTape() if under else contextlib.nullcontext() as tape:
+            if tape is not None:
+                tape.watch(x)
+            made, expected = compiled(x), f(x)
+        while isinstance(made, list) or "a" in made:
+            made, expected = (made[0], expected[0]) if isinstance(made, list) else (made["a"], expected["a"])
+        (got,), (wanted,) = made, expected
+        assert _bits(key(got).deref()) == _bits(key(wanted).deref())
+    assert "it returns a dict with a tensor in a key" in compiled.summary()
