@@ -135,7 +135,8 @@ def test_a_selection_that_rounding_moved_is_no_wrong_rule_at_any_order(name: str
         return CROSSED[name](tf.exp(x) - 1.0, x)
 
     report = check(f, x, order=order)
-    assert report.ok and report.verdict in ("correct", "conditioning"), report
+    # Half a unit in x keeps the sign of exp(x) - 1 - x, so that the program's own arithmetic takes the other side.
+    assert report.verdict in ("correct", "conditioning", "cancellation"), report
     right = float(exact(f, x, order=order)[()])
     assert judge(f, x, right, order=order).ok
     assert not judge(f, x, right + abs(right) + 0.25, order=order).ok
@@ -145,9 +146,8 @@ def test_a_selection_that_rounding_moved_is_no_wrong_rule_at_any_order(name: str
 def test_a_selection_that_rounding_moved_in_an_array_names_the_op_that_the_user_called(name: str, n: int) -> None:
     xs = np.resize(AT, n)
     report = check(lambda x: tf.reduce_sum(CROSSED[name](tf.exp(x) - 1.0, x)), xs, order=2)
-    assert report.ok and report.verdict == "conditioning", report
-    ops = {f.op for f in report.findings if "other side of its kink" in f.reason}
-    assert ops <= {"maximum", "clip_by_value", "greater"}
+    assert not report.ok and report.verdict == "cancellation", report
+    assert {f.op for f in report.findings} <= {None, "maximum", "clip_by_value", "greater"}
 
 
 def test_a_number_far_below_rounding_decides_no_maximum() -> None:
@@ -155,13 +155,13 @@ def test_a_number_far_below_rounding_decides_no_maximum() -> None:
     assert not judge(lambda x: tf.maximum(x * x, x + 1e-17), 1.0, 1.0, order=2).ok
 
 
-@pytest.mark.parametrize("claim", [2.0, 6.0])
-def test_a_claim_may_follow_the_exact_decision_or_the_one_of_rounding(claim: float) -> None:
+def test_a_claim_follows_the_exact_decision_where_no_half_unit_of_the_inputs_changes_it() -> None:
     def f(x: Any) -> Any:
         return tf.where(tf.exp(x) - 1.0 > x, x * x, 3.0 * x * x)
 
     x = 6.732655185893088e-09
-    assert judge(f, x, claim, order=2).verdict == judge(f, x, claim * x).verdict == "conditioning"
+    assert judge(f, x, 2.0, order=2).ok and judge(f, x, 2.0 * x).ok
+    assert judge(f, x, 6.0, order=2).verdict == judge(f, x, 6.0 * x).verdict == "cancellation"
     assert not judge(f, x, 4.0, order=2).ok
     assert not judge(f, x, 4.0 * x).ok
 

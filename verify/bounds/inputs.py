@@ -38,6 +38,7 @@ from gtape.verify.verdicts.ulp import digits_of, longer_than, spacing
 __all__ = [
     "MOVES",
     "NO_JETS",
+    "half_unit_move",
     "half_unit_moves",
     "moved_element",
     "moved_element_in_floats",
@@ -212,6 +213,23 @@ def moved_element_in_floats(
 def half_unit_moves(program: Program, count: int) -> Iterator[dict[int, Any]]:
     """Random moves of all inputs by half a unit each, as node -> move."""
     return _at_random(_half_units(program), count)
+
+
+def half_unit_move(program: Program, signs: Callable[[list[int], Any], Any]) -> dict[int, Any]:
+    """A move of all inputs, and of the decimal numbers among the constants, by half a unit each, as node -> move.
+
+    Parameters
+    ----------
+    program : Program
+    signs : callable
+        Takes the nodes of an input and its half units, and returns the sign of the move of each number.
+    """
+    start: dict[int, Any] = {}
+    for group, half in [*_half_units(program), *_decimals(program)]:
+        move = _balls(half * signs(group, half))
+        for i in group:
+            start[i] = move if i not in start else objects(start[i] + move)
+    return start
 
 
 def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int, many: float) -> list[Any]:

@@ -24,7 +24,10 @@ from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["exact_partials", "flipped_branches", "has_a_value_alone", "inputs_at_kinks", "jumps_at_an_end", "kinks_met"]
+__all__ = [
+    "elements_crossed", "exact_partials", "flipped_branches", "has_a_value_alone", "inputs_at_kinks",
+    "jumps_at_an_end", "kinks_met",
+]  # fmt: skip
 
 _STEP = arb(2) ** -160
 _TURNS = (1, -1, acb(0, 1), acb(0, -1))  # directions of a complex argument
@@ -414,58 +417,74 @@ def _divides(y: Any, x: Any) -> bool:
     return n is not None and bool(meets(n * arb(y), arb(x)))
 
 
-def _partial_here(p: Any, node: Node, recorded: list[Any]) -> Any:
-    """A partial at the recorded inputs; exact if all of them are finite."""
-    values = [np.asarray(node.output), *recorded]
-    if all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
-        with contextlib.suppress(ArithmeticError):
-            return to_float(objects(p(BALLS, *[BALLS.lift(v) for v in values], **node.params)))
+def _partial_here(p: Any, node: Node, y: Any, xs: list[Any]) -> Any:
+    """A partial at the recorded values, or at enclosures; exact if all of them are finite."""
+    values = [y, *xs]
+    enclosed = any(v.dtype == object for v in values)
+    if enclosed or all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
+        with contextlib.nullcontext() if enclosed else contextlib.suppress(ArithmeticError):
+            return to_float(objects(p(BALLS, *map(_lifted, values), **node.params)))
     with np.errstate(all="ignore"):
         return np.asarray(p(NUMPY, *values, **node.params), dtype=np.float64)
 
 
-def _jumped(node: Node, recorded: list[Any], exact: list[Any], there: Any) -> bool:
-    """True if an op's values at its recorded and at its exact inputs lie on two sides of a jump."""
-    if not all(np.isfinite(v).all() for v in recorded if v.dtype.kind == "f"):
-        return False
+def _lifted(v: Any) -> Any:
+    return v if v.dtype == object else BALLS.lift(v)
+
+
+def _are_known(xs: list[Any]) -> bool:
+    """Whether all floats among some inputs are finite."""
+    return all(np.isfinite(v).all() for v in xs if v.dtype.kind == "f")
+
+
+def _moves(x: Any) -> bool:
+    """Whether an input holds real numbers, which roundings move."""
+    return x.dtype == object or x.dtype.kind == "f"
+
+
+def _jumped(node: Node, xs: list[Any], exact: list[Any], there: Any) -> Any:
+    """The mask of the elements whose values at other inputs and at the exact ones lie on two sides of a jump."""
+    if not _are_known(xs):
+        return np.zeros(node.shape, np.bool_)
     try:
-        here = node.apply(BALLS, [BALLS.lift(v) for v in recorded])
+        here = node.apply(BALLS, [_lifted(v) for v in xs])
     except ArithmeticError:
-        return False
+        return np.zeros(node.shape, np.bool_)
+    recorded = all(v.dtype != object for v in xs)
     smooth: Any = 0.0
-    for a, (v, x) in enumerate(zip(recorded, exact, strict=True)):
-        if v.dtype.kind == "f" and node.prim.rules[a] is not None:
+    for a, (v, x) in enumerate(zip(xs, exact, strict=True)):
+        if _moves(v) and node.prim.rules[a] is not None:
             p = node.prim.rules[a]
-            slopes = [abs(p) if isinstance(p, int) else np.abs(_partial_here(p, node, recorded))]
+            y = np.asarray(node.output) if recorded else here
+            slopes = [abs(p) if isinstance(p, int) else np.abs(_partial_here(p, node, y, xs))]
             if callable(p):
                 slopes.append(np.abs(to_float(objects(p(BALLS, there, *exact, **node.params)))))
-            smooth = smooth + np.maximum.reduce(np.broadcast_arrays(*slopes)) * np.abs(to_float(BALLS.lift(v) - x))
+            smooth = smooth + np.maximum.reduce(np.broadcast_arrays(*slopes)) * np.abs(to_float(_lifted(v) - x))
     gap = np.abs(to_float(objects(here - there)))
-    return bool((gap > 4 * smooth + 1e-9 * np.abs(to_float(objects(there)))).any())
+    return np.broadcast_to(gap > 4 * smooth + 1e-9 * np.abs(to_float(objects(there))), node.shape)
 
 
 _ONE = np.asarray(1).astype(object)  # a tangent of any shape
 
 
-def _kinked(node: Node, a: int, here: Any, there: Any, recorded: list[Any], exact: list[Any]) -> bool:
-    """True if a partial differs at recorded and exact inputs by more than its own slope explains: a kink between them.
+def _kinked(node: Node, a: int, here: Any, there: Any, xs: list[Any], exact: list[Any]) -> Any:
+    """The mask of the elements whose partial differs at other inputs and at the exact ones by more than its own slope
+    explains, because a kink lies between them.
 
     Parameters
     ----------
     here, there : arrays
-        The partial by argument `a` at the recorded and at the exact inputs.
+        The partial by argument `a` at the other and at the exact inputs.
     """
     gap = np.abs(here - there)
-    far = gap > 1e-3 * np.maximum(1.0, np.abs(there))
-    if not far.any():
-        return False
-    if not all(np.isfinite(v).all() for v in recorded if v.dtype.kind == "f"):
-        return True
+    far = np.broadcast_to(gap > 1e-3 * np.maximum(1.0, np.abs(there)), node.shape)
+    if not far.any() or not _are_known(xs):
+        return far
     world = jet_world(2)
     smooth: Any = 0.0
-    for at in (exact, [BALLS.lift(v) for v in recorded]):
-        for b, (v, x) in enumerate(zip(recorded, exact, strict=True)):
-            if v.dtype.kind != "f":
+    for at in (exact, [_lifted(v) for v in xs]):
+        for b, (v, x) in enumerate(zip(xs, exact, strict=True)):
+            if not _moves(v):
                 continue
             arguments = [
                 world.jet(y, _ONE if i == a else None, _ONE if i == b else None) if i in (a, b) else y
@@ -475,9 +494,9 @@ def _kinked(node: Node, a: int, here: Any, there: Any, recorded: list[Any], exac
                 slope = np.abs(to_float(world.component(getattr(world, node.name)(*arguments, **node.params), 3)))
             except ArithmeticError:
                 continue
-            moved = np.abs(to_float(objects(BALLS.lift(v) - x)))
-            smooth = np.maximum(smooth, slope * moved * len(recorded))
-    return bool((far & (gap > 4 * np.nan_to_num(smooth, nan=0.0))).any())
+            moved = np.abs(to_float(objects(_lifted(v) - x)))
+            smooth = np.maximum(smooth, slope * moved * len(xs))
+    return far & (gap > 4 * np.nan_to_num(smooth, nan=0.0))
 
 
 def flipped_branches(program: Program, oracle: Oracle) -> list[Node]:
@@ -489,38 +508,51 @@ def flipped_branches(program: Program, oracle: Oracle) -> list[Node]:
     oracle : Oracle
         With the exact values of all nodes.
     """
-    return [n for n in program.nodes if n.kind == "op" and n not in oracle.flips and _crosses(program, oracle, n)]
+    ops = [n for n in program.nodes if n.kind == "op" and n not in oracle.flips]
+    return [n for n in ops if (crossed := elements_crossed(program, oracle, n)) is not None and crossed.any()]
 
 
-def _crosses(program: Program, oracle: Oracle, node: Node) -> bool:
-    """True if a kink, a jump or a tie of an op lies between its recorded and its exact inputs."""
+def elements_crossed(program: Program, oracle: Oracle, node: Node, inputs: list[Any] | None = None) -> Any:
+    """The mask of the elements of an op for which a kink, a jump or a tie lies between its exact inputs and other ones.
+
+    Ties are those between elements of the first input, which the mask tells then. None for an op without kinks.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        With the exact values of all nodes.
+    node : Node
+    inputs : list of object arrays, optional
+        The other inputs; by default the recorded ones.
+    """
     if is_complex(node.output):
-        return False
+        return None
+    recorded = inputs is None
+    xs = [np.asarray(program.nodes[j].output) for j in node.inputs] if inputs is None else inputs
     # A gradient that the program takes computes masks, which no tape follows.
     mask = not node.prim.differentiable and is_floating(node.output)
     if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and (node.active or mask):
-        recorded = [np.asarray(program.nodes[j].output) for j in node.inputs]
-        exact = [oracle.env[j] for j in node.inputs]
-        if _jumped(node, recorded, exact, oracle.env[node.index]):
-            return True
+        exact, there = [oracle.env[j] for j in node.inputs], oracle.env[node.index]
+        found = np.array(_jumped(node, xs, exact, there))
+        y = np.asarray(node.output) if recorded else node.apply(BALLS, xs)
         for a in node.active:
             p = node.prim.partials[a]
-            if not callable(p):
-                continue
-            # Enclosures on both sides, because a rule that is wrong in floats has not changed branches.
-            here = _partial_here(p, node, recorded)
-            there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
-            if _kinked(node, a, here, there, recorded, exact):
-                return True
+            if callable(p):
+                # Enclosures on both sides, because a rule that is wrong in floats has not changed branches.
+                here = _partial_here(p, node, y, xs)
+                found |= _kinked(node, a, here, to_float(objects(p(BALLS, there, *exact, **node.params))), xs, exact)
+        return found
     share = REGISTRY.get(node.name if node.name.endswith("_share") else f"{node.name}_share")
-    if share is not None and np.size(node.output):
-        # Rounding may make or break a tie; the shares of the elements show which ones are the greatest. A gradient that
-        # the program takes computes the shares itself.
-        params = {p: node.params[p] for p in share.params}
-        here = getattr(NUMPY, share.name)(*[np.asarray(program.nodes[j].output) for j in node.inputs], **params)
-        try:
-            there = to_float(objects(getattr(BALLS, share.name)(*[oracle.env[j] for j in node.inputs], **params)))
-        except Undecided:
-            return False
-        return bool((np.abs(here - there) > 1e-3).any())  # shares are 1, 1/2, 1/3 ..., or 0
-    return False
+    if share is None or not np.size(node.output):
+        return None
+    # Rounding may make or break a tie; the shares of the elements show which ones are the greatest. A gradient that
+    # the program takes computes the shares itself.
+    params = {p: node.params[p] for p in share.params}
+    try:
+        there = to_float(objects(getattr(BALLS, share.name)(*[oracle.env[j] for j in node.inputs], **params)))
+        here = getattr(NUMPY if recorded else BALLS, share.name)(*xs, **params)
+    except Undecided:
+        return None if recorded else np.ones(np.shape(oracle.env[node.inputs[0]]), np.bool_)
+    # Shares are 1, 1/2, 1/3 ..., or 0.
+    return np.abs((here if recorded else to_float(objects(here))) - there) > 1e-3

@@ -103,6 +103,13 @@ class Causes:
         """The exact derivatives on the other sides of kinks that rounding crossed, each with its cause."""
         raise NotImplementedError
 
+    def by_roundings(self) -> list[tuple[Cause | None, list[Any]]]:
+        """The exact derivatives on the other sides of kinks that rounding crossed, but no move of the inputs.
+
+        Each comes with its cause if a value left its range.
+        """
+        raise NotImplementedError
+
     def roundings(self) -> int:
         """The number of ops of the program, each of which may round."""
         raise NotImplementedError
@@ -666,12 +673,7 @@ class Comparison:
         finite = np.isfinite(g)
         if (open_ & finite).any():
             for (verdict, reason, op, line), others in self._ask("flipped"):
-                if others[s] is None:
-                    continue
-                other = to_float(turned(others[s]) if dtype.kind == "c" else objects(others[s]))
-                unit = self._held(s, g, other).unit
-                gap = np.abs(widest(g) - other)
-                same = open_ & finite & (gap <= ROUNDINGS * unit + loose) & (gap <= unit * 2.0**half + moved)
+                same = open_ & finite & self._follows(s, g, others[s], half, loose, moved)
                 told.append(Told(same, verdict, reason, op, line))
                 open_ = open_ & ~same
         if (open_ & finite).any():
@@ -683,6 +685,13 @@ class Comparison:
             told += by_moves
         lost = np.log2(np.maximum(np.where(np.isfinite(ulps), ulps, np.inf) * spacing(high, dtype) / held.unit, 1.0))
         cancelled = open_ & finite & (off <= tight + loose)
+        if (open_ & finite & (~cancelled | (lost > half))).any():
+            for cause, others in self._ask("by_roundings"):
+                same = open_ & finite & self._follows(s, g, others[s], half, loose, moved)
+                if cause is not None:
+                    told.append(Told(same & (lost > half), *cause, ok=False))
+                    open_ = open_ & ~told[-1].mask
+                cancelled = (cancelled | same) & open_
         open_ = open_ & ~cancelled
         # A NaN where the exact derivative overflows left the range, too.
         left = open_ & over & np.isnan(g)
@@ -723,6 +732,25 @@ class Comparison:
             told += self._causes_of(Wrong(s, open_, g, high, ulps))
         lost_digits = [(False, half_lost), (True, cancelled & (lost <= half))]
         self._tell(told, s, e, g, distances._replace(ulps=ulps), zero, loose, lost, lost_digits, held)
+
+    def _follows(self, s: int, g: Any, other: Any, half: Any, loose: Any, moved: Any) -> Any:
+        """The mask of the elements of one array that are the exact numbers of another branch.
+
+        Parameters
+        ----------
+        other : object array or None
+            These exact numbers.
+        half : float array
+            Half of the digits that the numbers can have, which must be right.
+        loose, moved : float arrays
+            The widest bound, and the bound of the problem.
+        """
+        if other is None:
+            return np.zeros(np.shape(g), np.bool_)
+        there = to_float(turned(other) if g.dtype.kind == "c" else objects(other))
+        unit = self._held(s, g, there).unit
+        gap = np.abs(widest(g) - there)
+        return (gap <= ROUNDINGS * unit + loose) & (gap <= unit * 2.0**half + moved)
 
     def _causes_of(self, wrong: Wrong) -> list[Told]:
         """The findings about numbers beyond all bounds."""

@@ -36,9 +36,10 @@ from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.bounds.real_moves import RealMoves, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
 from gtape.verify.causes.conventions import flipped_branches, has_a_value_alone, inputs_at_kinks, kinks_met
+from gtape.verify.causes.crossings import Crossed, crossed_elements
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.deciders import Deciders
-from gtape.verify.causes.flips import across, crossing, follows, other_branches
+from gtape.verify.causes.flips import across, branches_of_rounding, crossing, follows, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import (
     infinite_slopes,
@@ -73,7 +74,7 @@ from gtape.verify.judging.comparison import (
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import FEWER_BITS, MANY_BITS, PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure, inside_of
-from gtape.verify.oracles.enclosures import is_floating, turned
+from gtape.verify.oracles.enclosures import BALLS, is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import digits_of, spacing
@@ -230,8 +231,67 @@ class Judgement(Causes):
 
     def flipped(self) -> list[tuple[Cause, list[Any]]]:
         oracle = self._oracle()
-        found = other_branches(self.program, oracle, self._on_branches, self.got)
+        settled = self._settled(oracle) or oracle
+        found = other_branches(self.program, settled, self._on_branches, self.got, self._crossed(settled))
         return found + self._across_kinks(oracle) if self.claimed else found
+
+    def by_roundings(self) -> list[tuple[Cause | None, list[Any]]]:
+        oracle = self._oracle()
+        settled = self._settled(oracle) or oracle
+        crossed = self._crossed(settled)
+        found = [
+            (self._underflow(settled, [c.node for c in crossed.values()]), made)
+            for made in branches_of_rounding(self.program, settled, self._on_branches, crossed)
+        ]
+        if settled is not oracle:
+            found.append((self._underflow(oracle, oracle.flips), self._on_branches(oracle)))
+        return found
+
+    def _underflow(self, oracle: Oracle, crossed: list[Node]) -> Cause | None:
+        """The first underflow before ops at kinks whose inputs rounding moved by less than the smallest normal number;
+        otherwise None.
+        """
+        inputs = {j for n in crossed for j in n.inputs if is_floating(self.program.nodes[j].output)}
+        for j in inputs:
+            value = np.asarray(self.program.nodes[j].output)
+            gap = np.abs(to_float(objects(BALLS.lift(value) - oracle.env[j]))) if value.dtype.kind == "f" else np.inf
+            if not (gap < np.finfo(value.dtype).tiny).all():
+                return None
+        before = set(self.program.ancestors(inputs))
+        for cause, lost in itertools.islice(left_the_range(self.program, oracle), _FEW_LOST):
+            if lost is not None and any(n.index in before for n in nodes_of(self.program, cause)):
+                return cause
+        return None
+
+    def _crossed(self, oracle: Oracle) -> dict[int, Crossed]:
+        """The ops with kinks that rounding crossed."""
+        return self._reached(oracle, flipped_branches(self.program, oracle))
+
+    def _reached(self, oracle: Oracle, nodes: list[Node]) -> dict[int, Crossed]:
+        return crossed_elements(self.program, oracle, nodes, SPREADS * math.sqrt(max(1, self.roundings())))
+
+    def _settled(self, oracle: Oracle) -> Oracle | None:
+        """An oracle with the exact outcome of each decision that rounding changed, but no move of the inputs changes;
+        None without such decisions.
+        """
+        if not oracle.flips or oracle.broken:
+            return None
+        known = oracle.shared or Shared()
+        found = known.get("settled", lambda: self._settle(oracle))
+        if found is None:
+            return None
+        made = oracle.anew()
+        made.env, made.flips, made.shared = found.env, found.flips, None
+        return made
+
+    def _settle(self, oracle: Oracle) -> Oracle | None:
+        crossed = self._reached(oracle, oracle.flips)
+        far = [c.node for c in crossed.values() if not c.is_near]
+        if not far:
+            return None
+        made = crossing(self.program, oracle, far, {c.node.index: c.mask & ~c.near for c in crossed.values()})
+        made.flips += [n for n in far if crossed[n.index].near.any()]
+        return made
 
     def _on_branches(self, oracle: Oracle) -> list[Any]:
         """The exact derivative with other outcomes of decisions.
@@ -717,6 +777,12 @@ class Judgement(Causes):
             report.max_ulp = max([f.ulps for f in report.findings if f.ulps is not None], default=0.0)
             return
         excused, self.excused = self.excused, []
+        try:
+            settled = self._settled(oracle)
+            exact = exact if settled is None else self._on_branches(settled)
+        except (ValueError, IndexError, TypeError):
+            report.findings = [Finding("undecided", order=order, at=oracle.flips[0], reason=_OTHER_SHAPES)]
+            return
         known = oracle.shared or Shared()  # kinks depend on no cotangent
         met = [copy(f) for f in known.get("kinks", lambda: kinks_met(program, oracle, order))]
         choices, guards = choices_met(program, oracle, order, self.derivative)
@@ -763,7 +829,7 @@ class Judgement(Causes):
             report.findings = [no_derivative(degenerate, order)]
             return
         followed = [] if oracle.broken else [program.nodes[i] for i in oracle.read]
-        for node in [*oracle.flips, *followed]:
+        for node in [*(oracle if settled is None else settled).flips, *followed]:
             reason = f"rounding decided {node.name} differently from the exact values"
             findings.append(Finding("conditioning", order=order, at=node, reason=reason))
         findings += met + (alone if without else [])
@@ -903,6 +969,10 @@ class Judgement(Causes):
         return found + [f for f in self.local(oracle.env) if self.locally and not f.ok]
 
 
+_OTHER_SHAPES = (
+    "rounding decided this op, and no move of the inputs changes the decision; with the exact outcome the derivatives "
+    "cannot be evaluated, because arrays have other shapes"
+)
 _MAY_BE_0 = np.frompyfunc(lambda x: x == 0 if isinstance(x, int) else x.contains(0), 1, 1)
 
 

@@ -239,6 +239,9 @@ class _Unexcused(Causes):
     def flipped(self) -> list[tuple[Cause, list[Any]]]:
         return []
 
+    def by_roundings(self) -> list[tuple[Cause | None, list[Any]]]:
+        return []
+
     def roundings(self) -> int:
         return 0
 
