@@ -10,6 +10,8 @@ import pytest
 import gtape as tf
 from gtape.verify import check, exact, judge
 from gtape.verify.verdicts.collect import collecting
+from gtape.verify.verdicts.exponents import readable
+from gtape.verify.verdicts.verdict import Finding
 
 m = tf.math
 TINIEST = 5e-324
@@ -269,3 +271,32 @@ def test_underflow_of_one_of_two_terms_that_cancel_is_no_rounding_of_them(at: fl
 def test_terms_near_the_smallest_numbers_cancel_up_to_their_rounding(at: float) -> None:
     report = check(lambda x: tf.reduce_sum(x * np.array([0.1, 0.2, -0.3]) / 3.0) * 1e-15, np.array([at]))
     assert report.ok and report.verdict in ("correct", "conditioning"), report
+
+
+@pytest.mark.parametrize("at", [1e5, 1e100, 1e300])
+@pytest.mark.parametrize("f", [lambda x: tf.tanh(tf.exp(x)), lambda x: tf.sigmoid(m.sinh(x))])
+def test_an_overflow_is_no_point_outside_of_the_domain_at_any_distance(f: Any, at: float) -> None:
+    report = check(f, at)
+    (found,) = report.findings
+    assert (report.ok, report.verdict) == (False, "range")
+    assert "overflows" in found.reason
+
+
+@pytest.mark.parametrize("at", [1e5, 1e100])
+def test_the_numbers_of_a_range_finding_are_those_of_the_derivative(at: float) -> None:
+    (found,) = check(lambda x: tf.tanh(tf.exp(x)), at).findings  # the derivative is below all enclosures
+    assert (found.got, found.exact, found.digits) == (None, None, None)
+    assert f"exp({at!r}) is inf, exactly " in found.reason
+    (found,) = check(lambda x: 1 / (1 + tf.exp(x)), 1e5).findings
+    assert np.isnan(found.got) and found.exact is not None and found.exact.startswith("-")
+
+
+def test_a_long_exponent_is_told_by_a_power_of_ten() -> None:
+    (found,) = check(lambda x: 1 / (1 + tf.exp(x)), 1e300).findings
+    assert "exp(1e+300) is inf, exactly 10**(4.34294e+299): " in found.reason
+    assert "exact    -10**(-4.34294e+299)\n" in str(found)
+    near, far = (
+        Finding("range", op="exp", reason=f"exp(1.0) is inf, exactly {readable(number)}")
+        for number in ("2.80666e+43429", f"2.80666e+{'4' * 40}")
+    )
+    assert near.key == far.key

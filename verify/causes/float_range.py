@@ -19,6 +19,7 @@ from gtape.verify.causes.outside import at_an_end, called
 from gtape.verify.oracles.backward import by_rule, gradient
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.exponents import readable
 from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Cause, Finding
 
@@ -93,7 +94,8 @@ def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
             largest = float(np.finfo(dtype).max)
             for ball in objects(c).ravel().tolist():
                 if abs(ball) > largest and finite_ball(ball) and not _stands_for_a_limit(ball):
-                    what = f"the cotangent that {node.name} sends to its argument {a} is exactly {digits(ball, 6)}"
+                    exactly = readable(digits(ball, 6))
+                    what = f"the cotangent that {node.name} sends to its argument {a} is exactly {exactly}"
                     return "range", f"{what}, which overflows {dtype.name}", node.name, node.line
     return None
 
@@ -195,11 +197,11 @@ def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | Non
             continue
         if np.isinf(came):
             if abs(ball) > largest:
-                return place, "overflows", digits(ball, 6)
+                return place, "overflows", readable(digits(ball, 6))
             continue  # a pole that only the rounded input hits
         size = abs(ball)
         if size < tiny and size > 0 and abs(ball - came) > _LOST * size:
-            return place, _UNDERFLOWS, digits(ball, 6)
+            return place, _UNDERFLOWS, readable(digits(ball, 6))
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from flint import ctx
 
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import Undecided, digits, finite_ball, objects, precision, ties_assumed
@@ -19,6 +20,7 @@ from gtape.verify.oracles.certificates import directions_of, has_finite_slope
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Replay
+from gtape.verify.verdicts.exponents import readable
 from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Finding
 
@@ -135,10 +137,12 @@ def _overflows(node: Node, partial: Callable[..., Any], values: list[Any], place
     xs = [np.broadcast_to(v, node.shape)[place] for v in values]
     if not all(np.isfinite(x) for x in xs):
         return True  # the op that gave the infinity is to blame, unless it overflowed
-    with contextlib.suppress(ArithmeticError, Undecided, ValueError, TypeError):
-        balls = [objects(BALLS.lift(np.asarray(x))) for x in xs]
-        y = node.apply(BALLS, balls)
-        return all(map(finite_ball, objects(partial(BALLS, y, *balls, **node.params)).ravel().tolist()))
+    for bits in (ctx.prec, _BITS):  # the second, because few bits enclose exp(1e100) by all positive numbers
+        with precision(bits), contextlib.suppress(ArithmeticError, Undecided, ValueError, TypeError):
+            balls = [objects(BALLS.lift(np.asarray(x))) for x in xs]
+            y = node.apply(BALLS, balls)
+            if all(map(finite_ball, objects(partial(BALLS, y, *balls, **node.params)).ravel().tolist())):
+                return True
     return False
 
 
@@ -205,15 +209,15 @@ def _described(program: Program, node: Node, v: Any, k: int) -> Finding:
     else:
         return at_an_end(node, place, what, bits)
     ball = made[place] if made is not None and finite_ball(made[place]) else None
-    exact, short = (None, "") if ball is None else (digits(ball), digits(ball, 6))
+    exact, short = (None, "") if ball is None else (digits(ball), readable(digits(ball, 6)))
 
     def finding(verdict: str, reason: str) -> Finding:
         return Finding(
             verdict,
             at=node,
             element=("value", place),
-            got=came,
-            exact=None if verdict == "domain" else exact,
+            got=None if verdict == "range" else came,
+            exact=None if verdict in ("domain", "range") else exact,
             reason=reason,
             ok=False,
         )

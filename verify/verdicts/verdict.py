@@ -19,6 +19,7 @@ from gtape.base.shown import shown
 from gtape.base.verification import Options
 from gtape.errors import VerificationError
 from gtape.tensors.argument_checks import each, flag, number, settings, whole
+from gtape.verify.verdicts.exponents import readable
 
 __all__ = ["GRAVITY", "Cause", "Finding", "Report", "gravity", "merged"]
 
@@ -65,7 +66,7 @@ def _plain(x: Any) -> Any:
     return str(x) if isinstance(x, float) and not math.isfinite(x) else json_data(x)
 
 
-_NUMBER = re.compile(r"(?<![\w.])-?(\d+(\.\d+)?(e[-+]?\d+)?|inf|nan)(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])(-?10\*\*\([-+.e\d]+\)|-?(\d+(\.\d+)?(e[-+]?\d+)?|inf|nan)(?![\w]))")
 
 _COLUMNS = 100
 _LABEL = 11  # columns of a label with its indentation
@@ -267,7 +268,7 @@ class Finding:
         if self.got is not None:
             lines += _wrapped("got", repr(self.got))
         if self.exact is not None:
-            lines += _wrapped("exact", self.exact)
+            lines += _wrapped("exact", readable(self.exact))
         lines += _wrapped("digits", self._digits_told())
         places = [place_text(line) for line in (self.defined, self.line) if line]
         lines += _wrapped("line", ",\ncalled at ".join(places))
