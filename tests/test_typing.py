@@ -34,7 +34,10 @@ report = tf.verify.check(tf.sin, 1.0, order=2)
 reveal_type(report)  # gtape.verify.verdicts.verdict.Report
 reveal_type(report.findings[0])  # gtape.verify.verdicts.verdict.Finding
 reveal_type(tf.verify.judge(tf.sin, 1.0, 2.0))  # gtape.verify.verdicts.verdict.Report
-reveal_type(tf.verify.exact(tf.sin, 1.0))  # numpy.ndarray[Any, Any]
+reveal_type(tf.verify.exact(tf.sin, 1.0))  # gtape.verify.judging.api.ExactNumbers
+tf.verify.exact(tf.sin, 1.0)[()].nearest("float64")
+tf.verify.exact(tf.sin, [1.0])[0].nearest("float64")
+tf.verify.exact(tf.sin, 1.0).shpe  # attr-defined
 reveal_type(tf.verify.exact(tf.pow, 1.0, 2.0))  # tuple[Any, ...]
 reveal_type(tf.verify.prove("sin"))  # gtape.verify.proofs.proof.Proof
 reveal_type(tf.symbolic.trace(tf.sin, 1.0))  # gtape.symbolic.program.Program
@@ -50,6 +53,21 @@ tf.verifying("stict")  # arg-type
 tf.verify.Options(fail_no="rule")  # call-arg
 tf.verify.check(tf.sin, 1.0, ordr=2)  # call-arg
 report.raise_if_failed(strct=True)  # call-arg
+
+
+@tf.function(jit_compile=True)
+def step(a: tf.Tensor) -> tf.Tensor:
+    return tf.sin(a)
+
+
+@tf.function
+def other(a: tf.Tensor) -> tf.Tensor:
+    return a * a
+
+
+reveal_type(step)  # gtape.tapes.functions.Function
+reveal_type(other)  # gtape.tapes.functions.Function
+print(step.summary(), other(x))
 """
 
 

@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -386,6 +386,12 @@ def _as_tensors(result: Any) -> Any:
     return nest.map_structure(one, result) if nest.is_nested(result) else one(result)
 
 
+@overload
+def function(
+    func: None = ..., input_signature: Any = ..., **options: Any
+) -> Callable[[Callable[..., Any]], Function]: ...
+@overload
+def function(func: Callable[..., Any], input_signature: Any = ..., **options: Any) -> Function: ...
 @diagnosed
 def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
     """Stand-in for ``tf.function``. Transparent to tapes; `gradients` and `hessians` work inside.

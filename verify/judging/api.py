@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from flint import acb, arb
@@ -275,8 +275,16 @@ def _forwards(program: Program) -> list[Finding]:
     return found
 
 
+if TYPE_CHECKING:
+
+    class ExactNumbers(np.ndarray[Any, Any]):
+        """An array of `ExactNumber`, because an array's type tells nothing of the objects in it."""
+
+        def __getitem__(self, key: Any, /) -> Any: ...
+
+
 @overload
-def exact(f: Callable[..., Any], x: Any, /, *, order: int = ..., digits: int = ...) -> np.ndarray[Any, Any]: ...
+def exact(f: Callable[..., Any], x: Any, /, *, order: int = ..., digits: int = ...) -> ExactNumbers: ...
 @overload
 def exact(
     f: Callable[..., Any], x: Any, y: Any, /, *args: Any, order: int = ..., digits: int = ...
