@@ -486,6 +486,17 @@ def test_other_files_are_no_examples(text: str, says: str, tmp_path: Path) -> No
 # ------------------------------------------------------------------------------------------ the command
 
 
+def test_a_session_that_asks_for_fewer_shards_than_are_finished_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--load", CHEAP, "--no-progress", "--processes", "1"]
+    assert cli.main(["campaign", "j", "--kind", "cheap", "--shards", "3", "--set", "seed=1", *words]) == 0
+    capsys.readouterr()
+    assert cli.main(["campaign", "j", "--resume", "--shards", "2", *words]) == 0
+    assert "3 shards (2 were asked for), nothing found" in capsys.readouterr().out
+
+
 def test_the_command_runs_resumes_and_writes_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

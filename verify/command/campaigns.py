@@ -140,9 +140,17 @@ def _progress(options: argparse.Namespace) -> Iterator[Callable[[int, int | None
         nonlocal told
         if not options.no_progress and time.monotonic() - told >= _EVERY:
             told = time.monotonic()
-            tell(f"gtape campaign: {done}{'' if total is None else f' of {total}'} shards, {text}")
+            tell(f"gtape campaign: {_shards(done, total)}, {text}")
 
     yield lines
+
+
+def _shards(done: int, total: int | None) -> str:
+    """The number of finished shards, and of all; earlier sessions may have finished more than this one asks for."""
+    if total is None:
+        return counted(done, "shard")
+    asked = counted(total, "shard")
+    return f"{done:,} of {asked}" if done <= total else f"{counted(done, 'shard')} ({total:,} were asked for)"
 
 
 def _deliver(options: argparse.Namespace, what: Campaign, totals: Totals, new: int | None) -> int:
@@ -179,13 +187,11 @@ def _show(options: argparse.Namespace, what: Campaign, totals: Totals, total: in
             say(f"and {counted(len(totals.causes) - _MOST_ROWS, 'more cause')}")
     for line in _counted(totals):
         say(line)
-    shards = sum(totals.shards.values())
-    done = counted(shards, "shard") if total is None else f"{shards:,} of {counted(total, 'shard')}"
     undecided = len(totals.causes) - len(totals.failures)
     n = len(totals.failures)
     found = f"{counted(n, 'cause')} of findings" if n else "nothing found"
     say(
-        f"{done}, {found}"
+        f"{_shards(sum(totals.shards.values()), total)}, {found}"
         + (f", {undecided} undecided" if undecided else "")
         + (f", {totals.shards['late']} not done in time" if totals.shards["late"] else "")
         + (f", {len(totals.errors)} failed" if totals.errors else "")
