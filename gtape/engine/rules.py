@@ -13,7 +13,7 @@ from gtape.base.layout import Layout
 from gtape.declare.primitives import Primitive
 from gtape.engine.worlds import COMPLEX, NARROW, NUMPY
 from gtape.recording import record
-from gtape.tensors.tensor import Tensor
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
     "PartStep", "PartialOutputs", "RuleStep", "absorb_zeros", "by_slope", "cotangents", "inputs_of", "output_of",
@@ -114,8 +114,7 @@ def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
     if values.__class__ is float:
         if values == values or (g._value if g.__class__ is Tensor else g) != 0.0:
             return c
-        # A selection, because an outer tape needs the path of the zero to its sources.
-        return xp.where(np.True_, 0, c) if c.__class__ is Tensor else 0.0
+        return wrap(0.0) if c.__class__ is Tensor else 0.0
     if not isinstance(values, (np.ndarray, np.generic)):
         return c.absorbed(xp, g) if hasattr(c, "absorbed") else c
     if values.dtype.kind == "O":
