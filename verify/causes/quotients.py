@@ -16,9 +16,10 @@ from flint import arb
 from gtape.symbolic.balls import digits, finite_ball, numbers_shared, objects, precision, to_float
 from gtape.verify.causes.beside import OtherShapes, scale_of
 from gtape.verify.causes.intervals import BITS, STEPS, Interval, distance_from, middle, shrinks
-from gtape.verify.causes.points_beside import NEAREST, SHARP, Place, Points
+from gtape.verify.causes.lines import Lines
+from gtape.verify.causes.points_beside import NEAREST, SHARP, Place
 from gtape.verify.causes.sides import Sides
-from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, zeros
+from gtape.verify.oracles.enclosures import BALLS, is_complex, zeros
 from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
@@ -32,7 +33,7 @@ _WIDE = arb(2) ** -20  # relative to its ends, the least width of an interval in
 _FEWER = 2400  # bits that suffice where little cancels
 
 
-class _Quotients(Points):
+class _Quotients(Lines):
     """The difference quotients of a program at the recorded point."""
 
     def intervals(self, places: Sequence[Place]) -> dict[Place, Interval | None]:
@@ -81,13 +82,13 @@ class _Quotients(Points):
         sides: list[tuple[tuple[arb, arb], tuple[arb, arb]]] = []
         for sign in (-1, 1):
             # A constant at the point itself, such as 1/24, may be rounded.
-            origin = self._objective(moves, sign * arb(2) ** NEAREST)
+            origin = self._sharp_value(moves, sign * arb(2) ** NEAREST)
             hulls = []
             for step in STEPS:
                 quotients = []
                 for size in sizes:
                     move = sign * size * arb(2) ** step
-                    value = self._objective(moves, move)
+                    value = self._sharp_value(moves, move)
                     if value is None or origin is None:
                         return None
                     quotients.append((value - origin) / ((move - sign * arb(2) ** NEAREST) * unit))
@@ -105,18 +106,12 @@ class _Quotients(Points):
             return (Interval(arb(0), arb(0), True),)
         return (Interval(*second, _converges(first, second)),)
 
-    def _objective(self, moves: dict[int, Any], step: arb) -> arb | None:
-        """The sum of the outputs times their cotangents, beside the point; None if it is not well known."""
-        env = self._beside(moves, step)
-        if env is None:
+    def _sharp_value(self, moves: dict[int, Any], step: arb) -> arb | None:
+        """As `_weighted_value`, but None if the value is not well known."""
+        total = self._weighted_value(self.cotangents, moves, step)
+        if total is None or not finite_ball(total):
             return None
-        total = arb(0)
-        for i, c in self.cotangents.items():
-            if np.shape(env[i]) != self.program.nodes[i].shape:
-                return None
-            total = total + arb(inner(c, objects(env[i])))
-        known = finite_ball(total) and (total.rad() <= SHARP * abs(total.mid()) or total.rad() <= arb(2) ** -2000)
-        return total if known else None
+        return total if total.rad() <= SHARP * abs(total.mid()) or total.rad() <= arb(2) ** -2000 else None
 
 
 def _converges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
