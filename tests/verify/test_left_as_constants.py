@@ -272,3 +272,18 @@ def test_a_function_that_returns_other_numbers_at_a_moved_point_is_undecided() -
 
     report = check(f, 1.0)
     assert report.verdict == "undecided" and "not deterministic" in str(report)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_one_leak_has_one_cause_at_all_points(order: int) -> None:
+    def leaks(x: Any) -> Any:
+        return tf.reduce_sum(x * float(tf.reduce_sum(x)))
+
+    def told(*points: Any) -> tuple[set[str], set[Any]]:
+        found = [f for x in points for f in check(leaks, x, order=order).findings if f.order == order]
+        return {f.reason for f in found}, {f.key for f in found}
+
+    # Near the largest float, the program alone shows the leak, and names the op that reads the value.
+    reasons, keys = told(np.array([1.0, 2.0]), np.array([1e300, 2.0]))
+    assert len(reasons) == 2
+    assert len(keys) == 1

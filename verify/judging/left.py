@@ -64,6 +64,8 @@ _UNSHOWN = {
     Outcome.NOWHERE: "the function cannot run at a moved point",
     Outcome.OPEN: "its effect is too small, or follows no power of the move",
 }
+# The cause that findings about such a value share in a campaign, because the point decides which of them shows.
+_COMES_BACK = "a value leaves the tape here, and comes back as a constant"
 _ADVICE = "keep the computation in gtape's ops, or give its derivative by gtape.custom_gradient"
 
 
@@ -126,8 +128,8 @@ def _came_back(recording: Recording, order: int) -> list[Finding]:
     made = [c for c in conversions if not c.inside]  # a custom gradient is judged by itself
     lines = list(dict.fromkeys(c.line for c in made or assignments_made(session)))
 
-    def told(verdict: str, how: str) -> list[Finding]:
-        return [Finding(verdict, order=order, line=lines[0] if lines else None, reason=how)]
+    def told(verdict: str, how: str, cause: str | None = None) -> list[Finding]:
+        return [Finding(verdict, order=order, line=lines[0] if lines else None, reason=how, cause=cause)]
 
     def leaves(how: str) -> str:
         more = f" (or at one of {len(lines) - 1} more places)" if len(lines) > 1 else ""
@@ -156,7 +158,9 @@ def _came_back(recording: Recording, order: int) -> list[Finding]:
     if made:
         meant = "or by gtape.stop_gradient if it is meant as a constant"
         return told(
-            "unconnected", leaves(f"comes back as a constant, on which the function depends; {_ADVICE}, {meant}")
+            "unconnected",
+            leaves(f"comes back as a constant, on which the function depends; {_ADVICE}, {meant}"),
+            _COMES_BACK,
         )
     where = "through the variable that is assigned here" if lines else _UNSEEN
     return told(
@@ -538,7 +542,7 @@ def _told(c: Conversion, op: Node | None, order: int) -> Finding:
         f"a value leaves the tape here, and comes back as a constant{where}, on which the target depends; {_ADVICE}, "
         "or by gtape.stop_gradient if it is meant as a constant"
     )
-    return Finding("unconnected", order=order, line=c.line, reason=reason)
+    return Finding("unconnected", order=order, line=c.line, reason=reason, cause=_COMES_BACK)
 
 
 def _reader_of(program: Program, nodes: list[Node], c: Conversion) -> Node | None:
