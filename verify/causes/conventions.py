@@ -439,7 +439,7 @@ def _are_known(xs: list[Any]) -> bool:
 
 def _moves(x: Any) -> bool:
     """Whether an input holds real numbers, which roundings move."""
-    return x.dtype == object or x.dtype.kind == "f"
+    return bool(x.dtype == object or x.dtype.kind == "f")
 
 
 def _jumped(node: Node, xs: list[Any], exact: list[Any], there: Any) -> Any:

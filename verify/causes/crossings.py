@@ -11,6 +11,7 @@ moves of all inputs in one direction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ def _moves(program: Program, oracle: Oracle, crossed: list[Crossed]) -> Iterator
                 slopes = oracle.sweep(weights)
             except _FAILS:
                 continue
-            yield half_unit_move(program, lambda group, half, slopes=slopes: _signs(group, half, slopes, rng))
+            yield half_unit_move(program, partial(_signs, slopes=slopes, rng=rng))
     yield half_unit_move(program, lambda group, half: np.ones(np.shape(half)))
     yield half_unit_move(program, lambda group, half: np.where(program.nodes[group[0]].output < 0, -1.0, 1.0))
     for _ in range(_RANDOM):

@@ -689,7 +689,8 @@ class Comparison:
             for cause, others in self._ask("by_roundings"):
                 same = open_ & finite & self._follows(s, g, others[s], half, loose, moved)
                 if cause is not None:
-                    told.append(Told(same & (lost > half), *cause, ok=False))
+                    verdict, reason, op, line = cause
+                    told.append(Told(same & (lost > half), verdict, reason, op, line, ok=False))
                     open_ = open_ & ~told[-1].mask
                 cancelled = (cancelled | same) & open_
         open_ = open_ & ~cancelled
