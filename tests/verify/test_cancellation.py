@@ -225,6 +225,7 @@ REFUSED: dict[str, tuple[Any, Any, Any]] = {
     "beside a pole": (tf.asin, 0.9999999999999998, 47453133.00000025),
     "beyond all slopes": (lambda x: tf.sin(1e20 * x) * 2.0, 0.3, 1e24),
     "no branch at all": (lambda x: ((x + 1e16) - 1e16) ** 2, 1.0, 1e300),
+    "a branch that only cancellation takes": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 0.0),
     "neither branch": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 7.0),
     "one wrong beside a kink": (lambda x: tf.reduce_sum(tf.abs(x)), np.array([0.0, 1.0]), np.array([0.5, 99.0])),
     "one kink of many": (lambda x: tf.reduce_sum(tf.abs(x)), np.zeros(9), np.array([0.5] * 8 + [1.5])),
@@ -244,7 +245,7 @@ def test_no_wrong_claim_passes(name: str) -> None:
 
 
 ACCEPTED: dict[str, tuple[Any, Any, Any]] = {
-    "the other branch": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 0.0),
+    "the other branch": (lambda x: tf.nn.relu(3.0 - x * 10.0), 0.3, 0.0),  # half a unit of x crosses the kink
     "this branch": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 1.0),
     "the other step": (lambda x: tf.floor(x * 10.0) * x, 0.3, 2.0),
     "the step that rounding took": (lambda x: tf.floor(x * 10.0) * x, 0.3, 3.0),

@@ -42,7 +42,9 @@ class Lines(Points):
         """
         s, index = place
         weights = self._weights(place)
-        if weights is None or self.way is not None or any(is_complex(self.program.nodes[i].output) for i in moves):
+        if weights is None or self.way is not None:
+            return None
+        if any(is_complex(self.program.nodes[i].output) for i in (*moves, *weights)):
             return None
         unit = objects(moves[self.program.sources[s][0]])[index]
         found: tuple[list[arb], list[arb]] = [], []
