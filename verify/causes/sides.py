@@ -845,7 +845,8 @@ class Sides(Lines):
         """
         if self.past_jumps or self.program.size > _FEW:
             return True
-        agreeing = [(s, index) for s, out in enumerate(found) for index, interval in out.items() if interval.agree]
+        used = [s for s, nodes in enumerate(self.program.sources) if nodes]
+        agreeing = [(s, index) for s in used for index, interval in found[s].items() if interval.agree]
         for s, index in agreeing[:_AXES]:
             along = self._along_line((s, index))
             if along is None or not along.agree:
