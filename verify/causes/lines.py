@@ -82,8 +82,8 @@ class Lines(Points):
         return dict(zip(mark.targets, oracle.cotangents_of(mark), strict=True))
 
     def _weighted_value(self, weights: dict[int, Any], moves: dict[int, Any], step: arb) -> arb | None:
-        """The sum of weighted values at a step along moves; None without a value there."""
-        env = self._beside(moves, step)
+        """The sum of weighted values at a step along moves; None without a value there, or where no values tell."""
+        env = None if self.has_declared else self._beside(moves, step)
         if env is None:
             return None
         total = arb(0)

@@ -236,6 +236,11 @@ class Points:
         return bool(left[0] >= 0)
 
     @cached_property
+    def has_declared(self) -> bool:
+        """Whether the derivative follows a declared custom gradient, which is not that of the values."""
+        return any(n.kind == "custom" and n.prim.declared is not None for n in self.program.nodes)
+
+    @cached_property
     def _read_beside(self) -> list[int] | None:
         """The nodes that are evaluated beside the point; None for all.
 
@@ -243,8 +248,7 @@ class Points:
         ops of the outermost gradients. A declared custom gradient is replayed by all ops.
         """
         program, oracle = self.program, self.oracle()
-        declared = any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes)
-        if self.order < 2 or not self.differentiates or declared:
+        if self.order < 2 or not self.differentiates or self.has_declared:
             return None
         marks = {i: oracle.followed(program.nodes[i]) for i in program.outputs}
         targets = [i for i, mark in marks.items() if mark is None] + [i for m in marks.values() if m for i in m.reads]
