@@ -89,11 +89,12 @@ def _around(x: Any, still: Any) -> Any:
     """Enclosures of the neighbourhoods of the numbers that may move."""
     if np.asarray(x).dtype != object or np.all(still):
         return objects(x)
-    return objects(np.where(still, x, np.where(np.equal(x, _NOTHING).astype(bool), _NEAR_0, x * _NEAR_1)))
+    return objects(np.where(still, x, np.where(np.asarray(_MAY_BE_0(x), np.bool_), _NEAR_0, x * _NEAR_1)))
 
 
 _IS_EXACT = np.frompyfunc(lambda e: isinstance(e, int) or bool(e.is_exact()), 1, 1)
-_NOTHING = arb(0)
+# Two formulas of one number differ by an enclosure of 0 that is not exactly 0.
+_MAY_BE_0 = np.frompyfunc(lambda e: e == 0 if isinstance(e, int) else e.contains(0), 1, 1)
 _NEAR_0, _NEAR_1 = arb(0, _NEAR), arb(1, _NEAR)
 
 
