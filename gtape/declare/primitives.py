@@ -120,9 +120,6 @@ class Primitive:
         undecided.
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
-    has_ends : bool
-        For an elementwise op that selects nothing, whether its domain, or the range of random points, has an end or a
-        hole, where its slope may be infinite.
     along : callable or None
         ``along(xp, y, tangent)`` returns other outputs for `y` that forward mode then follows, without recording.
         `tangent` is that of the only input. For factorisations, whose vectors are not determined at equal values.
@@ -141,10 +138,10 @@ class Primitive:
 
     __slots__ = (
         "_function", "along", "arguments", "batched", "complex", "conventions", "diagonal", "differentiable", "domain",
-        "example", "has_ends", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "linear_in",
-        "mean_of", "misfit", "missing", "name", "outputs", "params", "partials", "place", "plans", "promotes", "public",
-        "random", "reads", "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse",
-        "special", "spelled", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
+        "example", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "linear_in", "mean_of",
+        "misfit", "missing", "name", "outputs", "params", "partials", "place", "plans", "promotes", "public", "random",
+        "reads", "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse", "special",
+        "spelled", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats themselves. Otherwise generated functions call every kernel
@@ -207,7 +204,6 @@ class Primitive:
         self.promotes: bool = data.pop("promotes", False)
         self.public: bool = data.pop("public", self.place.outside or self.example is not None)
         self.selects: bool = data.pop("selects", False)
-        self.has_ends = kind == "elementwise" and not self.selects and self._has_ends()
         self.summary: str = data.pop("summary", "")
         self.variadic: bool = data.pop("variadic", False)
         self.reads: Any = data.pop("reads", None)
@@ -264,11 +260,6 @@ class Primitive:
         if not isinstance(given, Domain | None):
             raise ValueError(f"{self.declaration} says domain={given!r}: give an Interval or a Domain of gtape.declare")
         return _domain(ANY_REAL, len(self.partials or ())) if given is None else given
-
-    def _has_ends(self) -> bool:
-        drawn = [self.random] if isinstance(self.random, Interval) else []
-        intervals = (*self.domain.intervals, *drawn)
-        return self.domain.where is not None or not all(interval.everywhere for interval in intervals)
 
     @property
     def declaration(self) -> str:

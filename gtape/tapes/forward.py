@@ -63,10 +63,8 @@ def jvp_of(
             else:
                 slope = p(xp, y, *xs, **params)
                 c = t * slope
-                # A selection before this op may have stopped the tangent where the slope is infinite. Reverse mode
-                # drops such a slope at the selection.
-                if prim.zero_absorbs or prim.has_ends:
-                    c = _absorbed(xp, t, c)
+                if prim.zero_absorbs:
+                    c = absorb_zeros(xp, t, c)
                 if prim.selects:
                     mask = getattr(slope, "_value", slope)
                     if hasattr(mask, "dtype") and mask.dtype.kind in "bif":
@@ -80,14 +78,6 @@ def jvp_of(
             c = prim.jvp[i](xp, t, y, *xs, **params)
         total = c if total is None else total + c
     return total
-
-
-def _absorbed(xp: Any, t: Any, c: Any) -> Any:
-    """`absorb_zeros`, with a path from a zero to the sources, which outer sessions differentiate."""
-    made = absorb_zeros(xp, t, c)
-    if made is c or made.__class__ is not Tensor or made._value.__class__ is not float:
-        return made
-    return xp.where(np.True_, 0, c)
 
 
 class _Pushed:

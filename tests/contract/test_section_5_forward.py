@@ -431,35 +431,3 @@ def test_second_derivatives_are_the_same_in_all_four_modes(name: str) -> None:
     found = [second(lambda x: tf.reduce_sum(SMOOTH[name](x) * weights), x, h, k, mode) for mode in MODES]
     assert found[0] != 0
     np.testing.assert_allclose(found, found[0], rtol=1e-10)
-
-
-# Each function is constant beside the point, which a selection keeps at an end of the next op's domain.
-STOPPED: dict[str, Any] = {
-    "pow": (lambda x: tf.pow(tf.maximum(x, 0.0), 0.4), -0.5),
-    "sqrt": (lambda x: tf.sqrt(tf.nn.relu(x)), -1.0),
-    "asin": (lambda x: tf.asin(tf.clip_by_value(x, -1.0, 1.0)), 2.0),
-    "acosh": (lambda x: tf.acosh(tf.maximum(x, 1.0)), 0.0),
-    "log1p": (lambda x: tf.math.log1p(tf.maximum(x, -1.0)), -2.0),
-    "cbrt": (lambda x: tf.math.cbrt(tf.nn.relu(x)), -1.0),
-    "reciprocal": (lambda x: 1.0 / tf.nn.relu(x), -1.0),
-}
-
-
-@pytest.mark.parametrize("shape", [(), (3,)])
-@pytest.mark.parametrize("name", STOPPED)
-def test_a_tangent_that_a_selection_stopped_stays_0_at_an_infinite_slope(name: str, shape: tuple[int, ...]) -> None:
-    f, at = STOPPED[name]
-    x, t = np.full(shape, at), np.ones(shape)
-    for _ in range(12):  # generated functions take over after some calls
-        assert jvp(f, x, t).numpy().tolist() == np.zeros(shape).tolist()
-    for mode in MODES:
-        assert second(lambda x: tf.reduce_sum(f(x)), x, t, t, mode) == 0.0, mode
-
-
-@pytest.mark.parametrize("shape", [(), (3,)])
-def test_a_compiled_tangent_of_0_stays_0_at_an_infinite_slope(shape: tuple[int, ...]) -> None:
-    compiled = tf.function(lambda x, t: jvp(lambda x: tf.pow(x, 0.4), x, t), jit_compile=True)
-    x, t = tf.zeros(shape, tf.float64), tf.ones(shape, tf.float64)
-    for _ in range(3):
-        assert compiled(x, 0.0 * t).numpy().tolist() == np.zeros(shape).tolist()
-        assert compiled(x, t).numpy().tolist() == np.full(shape, np.inf).tolist()
