@@ -363,7 +363,7 @@ class IncompleteBeta(Enclosed):
     def fdiff(self, argindex: int = 5) -> sp.Expr:
         p, q, a, b, x = self.args
         if argindex == 5:
-            return beta_density_with_rims(a, b, x, int(p), int(q), 0)
+            return beta_density(a, b, x, int(p), int(q), 0)
         return self.func(p + 1, q, a, b, x) if argindex == 3 else self.func(p, q + 1, a, b, x)
 
     @staticmethod

@@ -365,16 +365,6 @@ def test_the_slope_of_a_density_of_gamma_by_its_order_is_0_at_0() -> None:
     assert float(outer.gradient(slope, a)) == 0.0
 
 
-@pytest.mark.parametrize("at", [0.0, 1.0])
-@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (2.0, 1.0), (3.0, 2.0)])
-def test_each_derivative_of_betainc_has_its_limit_at_an_end(a: float, b: float, at: float) -> None:
-    def f(x: Any) -> Any:
-        return tf.math.betainc(tf.constant(a, tf.float64), tf.constant(b, tf.float64), x)
-
-    for order in range(1, 5):
-        assert float(exact(f, at, order=order)) == derivative(f, at, order)
-
-
 def test_lbeta_sums_over_the_last_axis() -> None:
     x = np.array([[2.0, 3.0], [0.5, 0.5]])
     assert tf.math.lbeta(tf.constant(x)).numpy().tolist() == pytest.approx([-math.log(12), math.log(math.pi)])

@@ -55,6 +55,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], Callable[..., Any]]] = {
     "ScaledBesselK": (sf.ScaledBesselK, (1, R(7, 2)), lambda m, x: mpmath.exp(x) * mpmath.besselk(m, x)),
     "Spence": (sf.Spence, (R(1, 3),), lambda x: mpmath.polylog(2, 1 - x)),
     "HurwitzZeta": (sf.HurwitzZeta, (1, R(5, 2), R(1, 3)), lambda m, s, q: mpmath.zeta(s, q, 1)),
+    "ConvergentZeta": (sf.ConvergentZeta, (R(5, 2), R(1, 3)), mpmath.zeta),
     "IncompleteGamma": (
         sf.IncompleteGamma, (0, R(5, 2), R(7, 3)), lambda m, a, x: mpmath.gammainc(a, 0, x, regularized=True),
     ),
@@ -71,6 +72,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], Callable[..., Any]]] = {
         lambda p, q, a, b, x: _in_sum(lambda t: _beta(a, t, x), b, 1),
     ),
     "BetaDensityAtRim": (sf.BetaDensityAtRim, (0, 0, 0, 1, R(5, 2), 0), lambda p, q, n, a, b, x: b),
+    "GammaDensityAtRim": (sf.GammaDensityAtRim, (0, 2, 2, 0), lambda m, n, a, x: mpmath.mpf(-2)),
     "GammaDraw": (gamma_draw.GammaDraw, (0, R(5, 2), R(1, 3)), lambda n, a, z: _draw(a, z)),
     "_Even": (expm._Even, (-R(7, 2),), lambda z: mpmath.cos(mpmath.sqrt(-z))),
     "_Odd": (expm._Odd, (R(7, 2),), lambda z: mpmath.sinh(mpmath.sqrt(z)) / mpmath.sqrt(z)),
