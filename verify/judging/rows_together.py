@@ -106,7 +106,7 @@ class RowsTogether:
         _, first, _ = self._rows[0]
         words = []
         for k, index in apart.places[:4]:
-            (i, row), *_ = [self._rows[k // len(first)][0]]
+            i, row = self._rows[k // len(first)][0]
             several = "" if len(first) == 1 else f" of arguments {i} and {k % len(first)}"
             words.append(f"{[*row, *index]}{several}")
         more = ", ..." if len(apart.places) > len(words) else ""
