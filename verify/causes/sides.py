@@ -722,7 +722,7 @@ class Sides(Lines):
         if left and not any(found):
             self.open = TOO_MANY
             return None
-        if self.anywhere:  # these numbers are no limits
+        if self.anywhere and self.joint is None:  # these numbers are no limits
             return found if self._follow_lines(found, numbers) else None
         differ = any(not i.agree for out in found for i in out.values()) or any(
             self._varied(place, numbers, points) is not None for place in (every if any(found) else ())
