@@ -190,6 +190,74 @@ def test_on_a_branch_cut_the_derivative_is_that_of_the_values_side(f: Any, z: An
         assert report.ok and report.verdict in ("correct", "convention"), report.summary()
 
 
+# Functions across a cut: (function, a point on the cut, whether the function jumps or bends there).
+ACROSS: dict[str, tuple[Callable[[Any], Any], complex, bool]] = {
+    "real part of a root": (lambda z: tf.math.real(tf.sqrt(z)), -1 + 0j, True),
+    "imaginary part of a root": (lambda z: tf.math.imag(tf.sqrt(z)), -1 + 0j, True),
+    "imaginary part of a logarithm": (lambda z: tf.math.imag(tf.math.log(z)), -2 + 0j, True),
+    "angle": (tf.math.angle, -2 + 0j, True),
+    "a power": (lambda z: tf.math.real(z**0.3), -1 + 0j, True),
+    "arc sine": (lambda z: tf.math.real(tf.asin(z)), 2 + 0j, True),
+    "area cosine": (lambda z: tf.math.imag(tf.acosh(z)), 0.5 + 0j, True),
+    "area sine": (lambda z: tf.math.real(tf.asinh(z)), 2j, True),
+    "real part of a logarithm": (lambda z: tf.math.real(tf.math.log(z)), -2 + 0j, False),
+    "square of a root": (lambda z: tf.math.real(tf.sqrt(z) ** 2), -1 + 0j, False),
+    "exponential of a logarithm": (lambda z: tf.math.imag(tf.exp(tf.math.log(z))), -1 + 0j, False),
+    "modulus of a root": (lambda z: tf.abs(tf.sqrt(z)), -1 + 0j, False),
+    "a whole power": (lambda z: tf.math.real(z**3.0), -1 + 0j, False),
+    "sine of an arc sine": (lambda z: tf.math.real(tf.sin(tf.asin(z))), 2 + 0j, False),
+}
+
+
+def _signed(z: complex, sign: float) -> complex:
+    """The number with this sign of its zero part."""
+    return complex(z.real or sign * 0.0, z.imag if z.imag else sign * 0.0)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("name", ACROSS)
+def test_a_function_that_bends_or_jumps_at_a_branch_cut_follows_a_convention_there(name: str, sign: float) -> None:
+    f, at, bends = ACROSS[name]
+    for order in (1, 2):
+        report = check(f, _signed(at, sign), order=order)
+        if bends:
+            assert report.verdict == "convention" and report.ok, report
+        else:
+            assert report.ok and "convention" not in {finding.verdict for finding in report.findings}, report
+
+
+def test_a_finding_on_a_branch_cut_names_the_values_of_both_sides() -> None:
+    told = check(lambda z: tf.math.real(tf.sqrt(z)), complex(-4, 0.0)).findings[0]
+    assert told.op == "sqrt" and "a branch cut: the limit of sqrt is 0+2j above and 0-2j below" in told.reason
+    told = check(lambda z: tf.math.real(tf.atan(z)), 2j).findings[0]
+    assert "on the right and -1.5708+0.549306j on the left" in told.reason
+
+
+def test_claims_on_a_branch_cut_lie_between_the_slopes_of_both_sides() -> None:
+    for at in (complex(-1, 0.0), complex(-1, -0.0)):
+        for claim, ok in ((0.5j, True), (-0.5j, True), (0j, True), (0.6j, False), (0.1 + 0j, False)):
+            assert judge(lambda z: tf.math.real(tf.sqrt(z)), at, claim).ok == ok, (at, claim)
+        for claim, ok in ((1.0, True), (-1.0, False)):
+            assert judge(lambda z: tf.math.real(tf.sqrt(z) ** 2), at, claim).ok == ok, (at, claim)
+
+
+@pytest.mark.parametrize(("f", "at", "right"), [
+    (tf.sqrt, -1 + 0j, 0.5j), (tf.asin, 2 + 0j, -1j / np.sqrt(3)), (tf.abs, 0j, None),
+    (lambda z: tf.math.imag(tf.math.log(z)), -2 + 0j, None),
+])  # fmt: skip
+def test_exact_takes_the_side_that_the_sign_of_a_zero_tells(f: Any, at: complex, right: complex | None) -> None:
+    for sign in (1.0, -1.0):
+        z = tf.constant(_signed(at, sign))
+        with tf.GradientTape() as tape:
+            tape.watch(z)
+            y = f(z)
+        found = tape.gradient(y, z).numpy()
+        parts = [float(part) for part in str(exact(f, z)[()]).strip("()").removesuffix("j").split(", ")]
+        np.testing.assert_allclose(complex(*parts), found, rtol=1e-14)
+        if right is not None:
+            np.testing.assert_allclose(found, right if sign > 0 else np.conj(right), rtol=1e-14)
+
+
 @pytest.mark.parametrize(("f", "z"), [(tf.sqrt, 0j), (tf.math.log, 0j), (tf.math.reciprocal, 0j), (tf.atan, 1j)])
 def test_poles_and_branch_points_are_outside_the_domain(f: Any, z: complex) -> None:
     assert check(f, z).verdict == "domain"
@@ -350,7 +418,7 @@ FILLED: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "z times its logarithm": (lambda z: tf.math.xlogy(z, z), 0j, "domain"),
     "0 to the power 1": (lambda w: tf.pow(tf.constant(0j), w), 1 + 0j, "correct"),
     "a square": (lambda z: z**2, 0j, "correct"),
-    "a root on its cut": (tf.sqrt, -1 + 0j, "correct"),
+    "a root on its cut": (tf.sqrt, -1 + 0j, "convention"),
 }
 
 

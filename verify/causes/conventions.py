@@ -26,7 +26,7 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
     "elements_crossed", "exact_partials", "flipped_branches", "has_a_value_alone", "inputs_at_kinks",
-    "jumps_at_an_end", "kinks_met",
+    "is_on_a_cut", "jumps_at_an_end", "kinks_met",
 ]  # fmt: skip
 
 _STEP = arb(2) ** -160
@@ -85,11 +85,11 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
     sloped = with_slopes(program)
     read: dict[int, Any] = {}
     for node in program.nodes:
-        if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
+        if node.kind != "op" or node.prim.kind != "elementwise" or not node.active:
             continue
-        if node.index not in sloped:
+        if node.index not in sloped or not (node.prim.kinks or is_complex(node.output)):
             continue
-        ways = (_at_filled_point,) if is_complex(node.output) else (_at_kink, _with_a_value_alone)
+        ways = (_at_filled_point, _on_a_cut) if is_complex(node.output) else (_at_kink, _with_a_value_alone)
         points = _suspects(program, oracle.env, node, known, read)
         for at_kink in ways:
             found = next((f for at in points for a in node.active if (f := at_kink(node, at, a)) is not None), None)
@@ -105,6 +105,14 @@ _ALONE = "is defined at this point, but on neither side, so there is no derivati
 def has_a_value_alone(finding: Finding) -> bool:
     """Whether a finding tells of an op that has a value at a point, but none on both sides."""
     return finding.verdict == "convention" and finding.reason.endswith(_ALONE)
+
+
+_CUT = "a branch cut"
+
+
+def is_on_a_cut(finding: Finding) -> bool:
+    """Whether a finding tells of an op on complex numbers whose value jumps as an argument crosses a branch cut."""
+    return finding.verdict == "convention" and finding.reason.startswith(_CUT)
 
 
 _AT_AN_END = "a jump at the end of the domain"
@@ -208,6 +216,43 @@ def _at_filled_point(node: Node, at: list[Any], a: int) -> Finding | None:
             reason = f"a kink: the slope here, {shown:.6g}, is the limit from no side"
             return Finding("convention", got=shown, inside=None, reason=reason)
     return None
+
+
+def _on_a_cut(node: Node, at: list[Any], a: int) -> Finding | None:
+    """The finding for an op whose value jumps as the complex argument `a` crosses an axis; None elsewhere.
+
+    The values alone tell, because a function that is holomorphic on both sides of a line and continuous across it is
+    holomorphic on it, too.
+    """
+    z = objects(at[a]).item()
+    if not isinstance(z, acb) or not (z.real == 0 or z.imag == 0) or z == 0:
+        return None
+    turn = acb(0, 1) if z.imag == 0 else acb(1)
+    gaps, near = list[arb](), list[acb]()
+    try:
+        here = acb(objects(getattr(BALLS, node.name)(*at, **node.params)).item())
+        for step in (_STEP, _STEP * arb(2) ** 80):
+            sides = []
+            for sign in (1, -1):
+                moved = [objects(x + sign * step * turn * scale_of(x)) if i == a else x for i, x in enumerate(at)]
+                sides.append(acb(objects(getattr(BALLS, node.name)(*moved, **node.params)).item()))
+            near = near or sides
+            gaps.append(abs(sides[0] - sides[1]))
+    except ArithmeticError:
+        return None
+    if not all(gap.is_finite() for gap in gaps) or not _stays_apart(*gaps, abs(here)):
+        return None
+    above, below = map(_shown, near)
+    names = ("above", "below") if z.imag == 0 else ("on the right", "on the left")
+    reason = f"{_CUT}: the limit of {node.name} is {above:.6g} {names[0]} and {below:.6g} {names[1]}"
+    return Finding("convention", inside=True, reason=reason)
+
+
+def _shown(z: acb) -> complex:
+    """A value beside a point as the limit there: parts that tell only the step are 0."""
+    return complex(
+        *[0.0 if abs(part) < _JUMP * abs(z) else float(to_float(objects(part)).item()) for part in (z.real, z.imag)]
+    )
 
 
 def _turns_of(active: Iterable[int]) -> list[dict[int, Any]]:
@@ -353,11 +398,17 @@ def _masks_at_kinks(node: Node, xs: list[Any]) -> list[Any]:
     if re.search(r"[a-z] == [a-z]", words):
         for x, y in itertools.combinations(xs, 2):
             masks.append(meets(x, y))
+    if is_complex(node.output):
+        masks += [np.frompyfunc(_is_on_an_axis, 1, 1)(x) for x in xs]  # on which branch cuts lie
     if "whole" in words and not is_complex(node.output):
         masks.append(
             np.frompyfunc(_divides, 2, 1)(xs[1], xs[0]) if len(xs) > 1 else np.frompyfunc(_is_whole, 1, 1)(xs[0])
         )
     return [np.broadcast_to(np.asarray(mask, dtype=bool), node.shape) for mask in masks]
+
+
+def _is_on_an_axis(x: Any) -> bool:
+    return isinstance(x, acb) and bool(x.real == 0 or x.imag == 0)
 
 
 def inputs_at_kinks(program: Program, values: dict[int, Any], met: list[Finding]) -> dict[int, Any]:

@@ -228,6 +228,29 @@ class Sides(Lines):
                 return [[None if a is None else to_float(objects(a)) for a in one] for one in made]
         return []
 
+    def agree(self, numbers: list[Any]) -> bool:
+        """Whether the function is continuous at the point, and its derivatives on all sides come to one limit.
+
+        Parameters
+        ----------
+        numbers : list of object arrays of enclosures, or None
+            The derivative at the point, as for `limits`.
+        """
+        if self.jumps or not self.compared:
+            return False
+        if not self.varied:
+            return True
+        with precision(BITS), contextlib.suppress(ArithmeticError, Blurred, Nowhere, OtherShapes, TooDeep):
+            self.fewer, derivative = False, self._of(self.varied, numbers)
+            drawn = self._pairs(_PAIRS if self.program.size <= _FEW else 1)
+            points = [
+                [d for k, moves in enumerate(drawn) for d in self._at(moves, step, derivative, number=k)]
+                for step in STEPS
+            ]
+            hulls = [self._hulls(place, objects(numbers[place[0]])[place[1]], points) for place in self.varied]
+            return all(shrinks(first[1] - first[0], second[1] - second[0]) for first, second in hulls)
+        return False
+
     def _limits(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         wanted = jumps or self.anywhere  # claims may be other limits
         if self.program.size > _MANY and not (wanted or self._in_doubt(numbers)):
@@ -237,10 +260,14 @@ class Sides(Lines):
             return None
         if jumps or self.anywhere or self.row is None or self.joint is not None:
             return self._intervals(numbers, jumps)
-        row, known, intervals = self.shared.get(
-            ("intervals", id(self.row)), lambda: (self.row, numbers, self._intervals(numbers, jumps))
+        row, known, intervals, jumped, varied = self.shared.get(
+            ("intervals", id(self.row)),
+            lambda: (self.row, numbers, self._intervals(numbers, jumps), self.jumps, self.varied),
         )
-        return intervals if row is self.row and _are_same(known, numbers) else self._intervals(numbers, jumps)
+        if row is not self.row or not _are_same(known, numbers):
+            return self._intervals(numbers, False)
+        self.jumps, self.varied = jumped, varied
+        return intervals
 
     def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         """As `limits`, without a look at kept results."""
@@ -1050,7 +1077,7 @@ class Sides(Lines):
         hull = self._hull(points, s, index, objects(numbers[s])[index])
         return hull is not None and bool(hull[0] < -_STEEP) and bool(hull[1] > _STEEP)
 
-    def _hulls(self, place: Place, number: Any, points: tuple[list[Any], list[Any]]) -> list[tuple[arb, arb]]:
+    def _hulls(self, place: Place, number: Any, points: Sequence[list[Any]]) -> list[tuple[arb, arb]]:
         """The hulls at both steps."""
         hulls = [self._hull(some, *place, number) for some in points]
         if None in hulls:

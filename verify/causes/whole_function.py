@@ -12,8 +12,9 @@ import numpy as np
 from flint import arb
 
 from gtape.symbolic.balls import digits, objects, to_float
+from gtape.verify.causes.conventions import is_on_a_cut
 from gtape.verify.causes.deciders import Deciders
-from gtape.verify.causes.intervals import Interval, distance_from, is_rounded
+from gtape.verify.causes.intervals import NOTHING, Interval, distance_from, is_rounded, middle
 from gtape.verify.causes.joint import Across
 from gtape.verify.causes.points_beside import Place
 from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, in_parts, joined
@@ -21,8 +22,16 @@ from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing, widest
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["along_directions", "as_a_whole", "lie_between_sides", "outside_of_sides", "without_derivative"]
+__all__ = [
+    "along_directions",
+    "as_a_whole",
+    "crosses_smoothly",
+    "lie_between_sides",
+    "outside_of_sides",
+    "without_derivative",
+]
 
+_SAME = arb(2) ** -100  # the relative distance of derivatives on two sides of a cut that are one
 _PARTS = ("real part", "imaginary part")
 
 
@@ -90,7 +99,7 @@ def _as_a_whole(
     deciders: Deciders | None,
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """As `as_a_whole`, for the parts of complex numbers."""
-    outside = sides.limits(exact)
+    outside, smooth = sides.limits(exact), False
     if outside is None and sides.open and (findings or claimed or sides.open == TOO_WIDE):
         findings = [*findings, _left_open(sides, [*findings, *guards], order)]
         return findings, (_as_claimed(exact, got) if claimed and sides.misshapen else exact), got
@@ -110,6 +119,7 @@ def _as_a_whole(
     if outside is None and not findings:
         return deciding, exact, got
     if outside is not None:
+        smooth = any(map(is_on_a_cut, findings)) and sides.agree(exact)  # across all branch cuts
         for f in findings:
             f.inside = f.ok = True
     elif claimed:
@@ -138,6 +148,8 @@ def _as_a_whole(
     if sides.across is not None:
         wrong.append((0.0, along_directions(sides.across, who, got, order, sides.split)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
+    if smooth and not wrong:
+        findings = [f for f in findings if not is_on_a_cut(f)]
     return [*merged(worst_first), *findings] or deciding, exact, got
 
 
@@ -239,6 +251,27 @@ def without_derivative(
             )
         )  # fmt: skip
     return [*merged(wrong), *alone], exact, got
+
+
+def crosses_smoothly(sides: Sides, exact: list[Any], signed: list[Any]) -> bool:
+    """Whether the function as a whole is smooth at a point on branch cuts, so that the signs of zeros do not matter.
+
+    Parameters
+    ----------
+    sides : Sides
+    exact : list of object arrays of enclosures, or None
+        The derivative by the conventions of the ops.
+    signed : list of such arrays
+        The derivative on the sides that the signs of zeros tell.
+    """
+    parts = in_parts(sides.split, exact)
+    outside = sides.limits(parts)
+    if outside is None or any(outside) or not sides.agree(parts):
+        return False
+    pairs = [(p, q) for p, q in zip(parts, in_parts(sides.split, signed), strict=True) if p is not None]
+    gaps = [abs(arb(e)) for p, q in pairs for e in objects(objects(p) - objects(q)).ravel().tolist()]
+    most = max([abs(arb(e)) for p, _ in pairs for e in objects(p).ravel().tolist()], key=middle, default=arb(0))
+    return all(gap.contains(0) or gap <= NOTHING or gap <= _SAME * most for gap in gaps)
 
 
 def lie_between_sides(sides: Sides, got: list[Any], rounding: Callable[[], list[Any] | None] | None = None) -> bool:

@@ -24,6 +24,7 @@ from gtape.symbolic.balls import (
     objects,
     precision,
     radius,
+    sides_of_zeros,
     ties_assumed,
 )  # fmt: skip
 from gtape.symbolic.implicit import values_alone
@@ -41,6 +42,7 @@ from gtape.verify.causes.stops import pass_stops
 from gtape.verify.judging.block import examined
 from gtape.verify.judging.branches_beside import BranchesBeside
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
+from gtape.verify.judging.cuts import goes_by_signs, to_the_cut
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.forward import check_forward_rules
 from gtape.verify.judging.judgement import depends_on_bases, follows_values_alone
@@ -392,6 +394,17 @@ def _precisions(program: Program, wanted: int) -> tuple[int, ...]:
 def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> list[Any]:
     """A row of the exact derivative; with infinite inputs or constants its limit."""
     pass_stops(program)
+    with precision(PRECISIONS[0]):
+        by_signs = goes_by_signs(program)
+    if not by_signs:
+        return _row(program, seeds, wanted, order)
+    with sides_of_zeros():
+        row = _row(program, seeds, wanted, order)
+    return [None if g is None else mapped(to_the_cut, objects(g)) for g in row]
+
+
+def _row(program: Program, seeds: list[Any], wanted: int, order: int) -> list[Any]:
+    """As `_exact_row`, without a look at branch cuts."""
     given = [np.asarray(n.output) for n in program.nodes if n.kind in ("leaf", "const")]
     if not any(v.dtype.kind == "f" and np.isinf(v).any() for v in given):
         return _finite_row(program, seeds, wanted, order)

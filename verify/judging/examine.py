@@ -15,7 +15,7 @@ from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
-from gtape.symbolic.balls import objects, precision, sides_of_zeros
+from gtape.symbolic.balls import precision
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_element, moved_element_in_floats, moved_gradient
@@ -46,13 +46,13 @@ from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import Comparison, Distances, Harmless, Told, Wrong, by_fault
 from gtape.verify.judging.connected import order_of
+from gtape.verify.judging.cuts import on_a_cut
 from gtape.verify.judging.judgement import MANY, Judgement, first_bits, nodes_of, terms_within, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
-from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS, same_numbers
@@ -489,7 +489,7 @@ def examine(
                 raise
             return Report(findings=found)
         if report.verdict in ("rule", "unstable"):
-            report = _on_a_cut(judgement, report) or report
+            report = on_a_cut(judgement, report) or report
         explain(program, report, shared=shared)
         return report
 
@@ -610,47 +610,4 @@ def _in_chunks(
                 f.order = order_of(program)
                 report.findings.append(f)
         explain(program, report)
-    return report
-
-
-def _depends_on_side(program: Program, node: Node) -> bool:
-    """Whether the signs of zeros among the recorded inputs of an op decide its exact value."""
-    if node.kind != "op" or node.prim.kind != "elementwise" or not is_floating(node.output):
-        return False
-    inputs = [np.asarray(program.nodes[i].output) for i in node.inputs]
-    try:
-        plain = node.apply(BALLS, [BALLS.lift(x) for x in inputs])
-        with sides_of_zeros():
-            sided = node.apply(BALLS, [BALLS.lift(x) for x in inputs])
-    except (ArithmeticError, TypeError, ValueError):
-        return False
-    pairs = zip(objects(plain).ravel().tolist(), objects(sided).ravel().tolist(), strict=True)
-    return any(abs(a - b) > 2.0**-60 * abs(a) for a, b in pairs)
-
-
-def _on_a_cut(judgement: Judgement, first: Report) -> Report | None:
-    """The report of a check with signed zeros on their side of a branch cut; None unless it is better than the first.
-
-    Other findings, such as a cancellation elsewhere in the program, may still fail this check.
-    """
-    program = judgement.program
-    values = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
-    signed = [
-        program.nodes[i].output for n in program.nodes if n.kind == "op" and "cut" in n.prim.roles for i in n.inputs
-    ]
-    below = any(((y == 0) & np.signbit(y)).any() for y in signed)
-    if not below and not any(v.dtype.kind == "c" and ((v.real == 0) | (v.imag == 0)).any() for v in values):
-        return None
-    with sides_of_zeros():
-        report = judgement.examine()
-    if not report.ok:
-        worst = min(f.gravity for f in first.findings)
-        if min(f.gravity for f in report.findings) <= worst:
-            return None
-        undecided = any(f.verdict == "undecided" for f in report.findings)
-        ops = {f.op for f in first.findings if f.gravity == worst}
-        if undecided and not ops <= {n.name for n in program.nodes if _depends_on_side(program, n)}:
-            return None  # the first check knows more
-    reason = "on a branch cut: value and derivative are those of the side that the sign of a zero tells"
-    report.findings.append(Finding("convention", order=judgement.order, inside=True, reason=reason))
     return report

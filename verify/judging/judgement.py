@@ -24,6 +24,7 @@ from gtape.symbolic.balls import (
     infinities_as_limits,
     objects,
     precision,
+    sides_of_zeros,
     ties_assumed,
     to_float,
 )
@@ -35,7 +36,13 @@ from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, reache
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.bounds.real_moves import RealMoves, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
-from gtape.verify.causes.conventions import flipped_branches, has_a_value_alone, inputs_at_kinks, kinks_met
+from gtape.verify.causes.conventions import (
+    flipped_branches,
+    has_a_value_alone,
+    inputs_at_kinks,
+    is_on_a_cut,
+    kinks_met,
+)
 from gtape.verify.causes.crossings import Crossed, crossed_elements
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.deciders import Deciders
@@ -56,6 +63,7 @@ from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.stops import pass_stops
 from gtape.verify.causes.whole_function import (
     as_a_whole,
+    crosses_smoothly,
     lie_between_sides,
     outside_of_sides,
     without_derivative,
@@ -845,6 +853,23 @@ class Judgement(Causes):
             self.program, self.oracle, self.beside, along, self.shared, self.row, self.floats_beside, self.order,
             self.way(),
         )  # fmt: skip
+
+    def cuts_met(self) -> list[Finding] | None:
+        """The findings for ops on branch cuts, as if all zeros were positive; none if the function as a whole is smooth
+        across the cuts. None without cuts, or if it is open.
+        """
+        with precision(PRECISIONS[0]), contextlib.suppress(ArithmeticError, TooDeep):
+            oracle = self.oracle()
+            oracle.evaluate_once()
+            met = [f for f in kinks_met(self.program, oracle, self.order) if is_on_a_cut(f)]
+            if not met:
+                return None
+            with sides_of_zeros():
+                other = self.oracle()
+                other.evaluate()
+                signed = self.derivative(other)
+            return [] if crosses_smoothly(self.sides(), self.derivative(oracle), signed) else met
+        return None
 
     def all_meet_kinks(self, oracle: Oracle, customs: list[Node]) -> bool:
         """Whether there are custom gradients, and each has an op at a kink, or a decision at a tie, in its body."""
