@@ -34,7 +34,7 @@ from gtape.verify.bounds.inputs import MOVES, half_unit_moves, moves, moves_in_f
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, reached_from, spreads
 from gtape.verify.bounds.noise_world import NoiseWorld
-from gtape.verify.bounds.real_moves import RealMoves, real_moves
+from gtape.verify.bounds.real_moves import RealMoves, eliminations, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
 from gtape.verify.causes.conventions import (
     flipped_branches,
@@ -81,6 +81,7 @@ from gtape.verify.judging.comparison import (
 )
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import FEWER_BITS, MANY_BITS, PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
+from gtape.verify.judging.moved_together import apart_from_moved
 from gtape.verify.oracles.certificates import Failure, inside_of
 from gtape.verify.oracles.enclosures import BALLS, is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
@@ -95,6 +96,8 @@ _FEW, _FEW_SLOW = 100_000, 2_000
 _MANY_PAIRS = 16  # of sides of a custom gradient, so that their sums do not agree by chance
 _FEW_LOST = 8  # values outside of their range that are tried
 _NEARBY = 16  # moves of the inputs that may cross a kink
+_TOGETHER = 48  # moves of the inputs with which claims are compared as a whole
+_BUILD = 32  # of these moves, from which the direction follows
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _PART = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
@@ -828,6 +831,7 @@ class Judgement(Causes):
         if not local:
             self.keep(exact, compared)
         findings = compared.findings
+        findings += self.apart_from_moved(exact, got, findings)
         report.checked, report.max_ulp = compared.checked, compared.worst
         if around is not None and not self.claimed:
             for f in findings:
@@ -845,6 +849,37 @@ class Judgement(Causes):
             f.order = order
             findings.append(f)
         report.findings = findings
+
+    def apart_from_moved(self, exact: list[Any], got: list[Any], findings: list[Finding]) -> list[Finding]:
+        """The finding that no moved inputs have all claims together, although they excuse each claim by itself.
+
+        Moved inputs keep the decisions of a program, and a stable elimination moves more than its inputs. So programs
+        with kinks, decisions or eliminations are left out.
+        """
+        excused = [f for f in findings if f.ok and f.verdict == "conditioning" and f.element is not None]
+        real = all(g is None or np.asarray(g).dtype.kind == "f" for g in got)
+        if not self.claimed or not excused or not real or self.order > 1 or self.program.size > _SOME:
+            return []
+        ops = [n for n in self.program.nodes if n.kind == "op"]
+        if any(n.prim.kinks or not (isinstance(n.output, tuple) or is_floating(n.output)) for n in ops):
+            return []
+        if self.kinked() or eliminations(self._oracle()):
+            return []
+        moved = self.nearby(_TOGETHER, SPREADS)
+        count = min([len(m) for m in moved if m is not None], default=0)
+        rows = [[None if m is None else m[k] for m in moved] for k in range(count)]
+        with np.errstate(all="ignore"):
+            rounded = [self.nudged(NoiseWorld(np.random.default_rng(k), self.dtype)) for k in range(RUNS)]
+        apart = apart_from_moved(got, rows[:_BUILD], [*rows[_BUILD:], *rounded])
+        if apart is None:
+            return []
+        s, index = excused[0].element or (0, ())
+        reason = (
+            f"moves of the inputs by half a unit excuse each number by itself, but not all at once: the sum of {apart} "
+            f"times the elements is {apart.low:.6g} at all moved inputs, and the claims give {apart.claimed:.6g}"
+        )
+        number, truth = np.asarray(got[s])[index].item(), digits(objects(exact[s])[index])
+        return [Finding("rule", order=1, element=(s, index), got=number, exact=truth, reason=reason)]
 
     def sides(self) -> Sides:
         """The derivatives at points next to the recorded one."""
