@@ -108,29 +108,74 @@ def numbers_shared() -> Block[Any]:
     Enclosures of equal numbers do not show that the numbers are equal. One object has the difference 0 to itself, and
     is tied with itself. So the exponentials of two equal elements are tied, without an assumption.
     """
-    return assume("shared", {})
+    return assume("shared", _Memo())
 
 
-def shared(name: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+class _Memo:
+    """The numbers and arrays that were computed inside `numbers_shared`.
+
+    Attributes
+    ----------
+    made : dict
+        What tells a computation from others -> its result, and the arguments, because their identities are in the key.
+    """
+
+    __slots__ = ("_exact", "_first", "made")
+
+    def __init__(self) -> None:
+        self.made: dict[Any, tuple[Any, list[Any]]] = {}
+        # By identity. An entry keeps its number, so that no other number gets the identity.
+        self._exact: dict[int, tuple[Any, int]] = {}
+        self._first: dict[Any, int] = {}  # by value: the identity of the first number with this value
+
+    def identity(self, x: Any) -> Any:
+        """What tells a number or array from others: exact numbers by value, other numbers by the object."""
+        if x.__class__ is arb:
+            known = self._exact.get(id(x))
+            if known is not None:
+                return known[1]
+            if not (x.is_exact() and x.is_finite()):
+                return id(x)
+            # A value takes long to hash, so each object is hashed once.
+            first = self._first.setdefault(x.man_exp(), id(x))
+            self._exact[id(x)] = x, first
+            return first
+        if isinstance(x, np.ndarray):
+            return x.shape, x.dtype.char, *map(self.identity, x.ravel().tolist())
+        if isinstance(x, (list, tuple)):
+            return tuple(map(self.identity, x))
+        components = getattr(x, "components", None)
+        if components is not None:
+            return tuple(map(self.identity, components))
+        return x if isinstance(x, (int, float, str)) else id(x)
+
+
+def shared(name: Any, function: Callable[..., Any], *, quick: bool = False) -> Callable[..., Any]:
     """A function that returns the same object for the same arguments, inside `numbers_shared`.
 
     Parameters
     ----------
     name : hashable
         Different for different functions.
+    quick : bool
+        Whether the function takes less time than a search for its result. Exact results are then not kept, because
+        their values show that they are equal.
     """
     memo = assumed.get("shared")
     if memo is None or assumed.get("recorded") is not None:
         return function
     settings = ctx.prec, *[assumed.get(s) is not None for s in _SETTINGS]
+    made, identity = memo.made, memo.identity
 
     def once(*xs: Any) -> Any:
-        key = (name, settings, *map(_identity, xs))
-        known = memo.get(key)
+        result = function(*xs) if quick else None
+        if result.__class__ is arb and result.is_exact() and result.is_finite():
+            return result
+        key = (name, settings, *map(identity, xs))
+        known = made.get(key)
         if known is None:
-            # The arguments are kept, because the key holds the identities of their numbers.
             kept = [x.copy() if isinstance(x, np.ndarray) else x for x in xs]
-            known = memo[key] = function(*xs), kept
+            known = made[key] = result if quick else function(*xs), kept
         return known[0]
 
     return once
@@ -139,31 +184,14 @@ def shared(name: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 _SETTINGS = ("ties", "degenerate", "limits", "sides", "turned", "values alone")  # that results depend on
 
 
-def _identity(x: Any) -> Any:
-    """What tells a number or array from others: exact numbers by value, other numbers by the object."""
-    if x.__class__ is arb:
-        return x.man_exp() if x.is_exact() and x.is_finite() else id(x)
-    if isinstance(x, np.ndarray):
-        numbers = [
-            e.man_exp() if e.__class__ is arb and e.is_exact() and e.is_finite() else _identity(e)
-            for e in x.ravel().tolist()
-        ]
-        return x.shape, x.dtype.char, tuple(numbers)
-    if isinstance(x, (list, tuple)):
-        return tuple(map(_identity, x))
-    components = getattr(x, "components", None)
-    if components is not None:
-        return tuple(map(_identity, components))
-    return x if isinstance(x, (int, float, str)) else id(x)
-
-
 def circumstances() -> tuple[Any, ...] | None:
     """The settings that a result depends on besides its inputs; None if the computation also takes notes, except
     assumed ties.
     """
     if assumed.get("degenerate") or assumed.get("recorded") is not None:
         return None
-    return ctx.prec, assumed.get("ties") is not None, *[bool(assumed.get(s)) for s in ("limits", "sides", "turned")]
+    settings = [assumed.get(s) is not None for s in ("ties", "shared")]
+    return ctx.prec, *settings, *[bool(assumed.get(s)) for s in ("limits", "sides", "turned")]
 
 
 def tied(a: Any, b: Any) -> bool:

@@ -231,7 +231,7 @@ class ObjectWorld:
     # -- arithmetic: the scalars' own operators
 
     def _arithmetic(self, *xs: Any, ufunc: np.ufunc, scalar: Callable[..., Any]) -> np.ndarray:
-        once = shared(scalar, scalar)
+        once = shared(scalar, scalar, quick=True)
         if once is not scalar:
             return mapped(once, *map(self.objects, xs))
         return objects(ufunc(*map(self.objects, xs)))

@@ -165,6 +165,16 @@ def test_results_of_one_computation_are_one_object_where_numbers_are_shared() ->
     assert WORLD.subtract(e, e)[2] == 0 and WORLD.divide(e, e)[2] == 1, "of one object in any case"
 
 
+def test_exact_numbers_of_one_value_share_their_results_also_as_other_objects() -> None:
+    with precision(400), numbers_shared():
+        x = WORLD.add(objects(np.array([arb(2) ** -150, arb(2) ** -150])), WORLD.lift(np.array(1.0)))
+        assert x[0] == x[1] and x[0].is_exact(), "an exact sum shows by its value that it is equal"
+        e = WORLD.exp(x)
+        assert e[0] is e[1] and WORLD.exp(x)[0] is e[0]
+        squares = WORLD.multiply(e, e)
+        assert squares[0] is squares[1], "a rounded product is computed once"
+
+
 def test_the_difference_of_one_infinite_number_with_itself_is_not_0() -> None:
     x = WORLD.lift(np.array(np.inf))
     assert not WORLD.subtract(x, x).item().is_finite() and not WORLD.divide(x, x).item().is_finite()

@@ -10,6 +10,7 @@ import pytest
 
 import gtape as tf
 from gtape.symbolic import trace
+from gtape.symbolic.balls import numbers_shared
 from gtape.symbolic.build import build
 from gtape.verify import check, exact, judge
 from gtape.verify.causes import points_beside, sides
@@ -735,7 +736,8 @@ def test_few_bits_decide_beside_a_kink_where_little_cancels(monkeypatch: pytest.
 
 
 def test_all_bits_decide_beside_a_kink_where_much_cancels(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _bits_beside(lambda x: tf.abs(x - tf.sin(x)), 0.0, monkeypatch) == [2400, 6000]
+    # Before all bits are tried, equal numbers are computed once.
+    assert _bits_beside(lambda x: tf.abs(x - tf.sin(x)), 0.0, monkeypatch) == [2400, 2400, 6000]
 
 
 def test_other_numbers_of_a_row_have_its_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1236,3 +1238,42 @@ def test_exact_gives_no_number_by_convention_that_lies_outside_of_its_interval(n
     with pytest.raises(ArithmeticError, match=r"lie in \[2, 3\], and the conventions of the ops give"):
         exact(f, x)
     assert float(exact(tf.nn.relu, 0.0)[()]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("f", "shares"),
+    [
+        (lambda x: tf.reduce_sum(tf.nn.relu(x) * tf.sort(x)), False),
+        (lambda x: tf.reduce_sum(tf.maximum(tf.exp(x), tf.exp(x[::-1]))), True),
+    ],
+)
+def test_equal_results_are_looked_up_only_where_a_comparison_needs_them(
+    monkeypatch: pytest.MonkeyPatch, f: F, shares: bool
+) -> None:
+    begun = []
+
+    def noted() -> Any:
+        begun.append(1)
+        return numbers_shared()
+
+    monkeypatch.setattr(sides, "numbers_shared", noted)
+    assert check(f, [0.0, 1.0, 1.0, 0.0]).verdict == "convention"
+    assert bool(begun) is shares
+
+
+def test_the_rows_of_a_hessian_share_their_random_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    plain = Sides._drawn
+
+    def noted(self: Sides, along: Any = None, own: Any = None) -> Any:
+        if along is own is None:
+            drawn.append(1)
+        return plain(self, along, own)
+
+    monkeypatch.setattr(Sides, "_drawn", noted)
+    counts = []
+    for n in (4, 8):
+        drawn.clear()
+        assert check(lambda x: tf.reduce_max(x) * tf.reduce_sum(tf.nn.relu(x)), [0.0] * n, order=2).ok
+        counts.append(len(drawn))
+    assert counts[1] < 1.5 * counts[0], "twice as many rows draw few more"

@@ -41,6 +41,7 @@ class Pieces:
     def __init__(self, program: Program, here: dict[int, Any], order: int) -> None:
         self.program, self.order, self._world = program, order, jet_world(order)
         self._deciding: list[Node] = []
+        self._drawn: dict[tuple[tuple[int, ...], ...], list[Any]] = {}
         self.known = all(
             node.kind in ("leaf", "const", "op", "item") and here.get(node.index) is not None for node in program.nodes
         )
@@ -88,11 +89,9 @@ class Pieces:
         """The values of an op and its derivatives along one direction; of an op that decides, the decision."""
         if not is_floating(node.output):
             return [np.asarray(decided_anew(node, arguments))]
-        rng = np.random.default_rng(59)
         moved = list(arguments)
-        for a in node.active:
-            way = directions(np.shape(arguments[a]), rng) * arb(2) ** -62
-            moved[a] = self._world.jet(arguments[a], *[objects(way)] * self.order)
+        for a, way in zip(node.active, self._ways([np.shape(arguments[a]) for a in node.active]), strict=True):
+            moved[a] = self._world.jet(arguments[a], *[way] * self.order)
         made = node.apply(self._world, moved)
         parts = []
         for out in made if isinstance(made, tuple) else (made,):
@@ -101,6 +100,14 @@ class Pieces:
             else:
                 parts.append(np.asarray(out))
         return parts
+
+    def _ways(self, shapes: list[tuple[int, ...]]) -> list[Any]:
+        """The direction along which ops with inputs of these shapes are differentiated."""
+        key = tuple(shapes)
+        if key not in self._drawn:
+            rng = np.random.default_rng(59)
+            self._drawn[key] = [objects(directions(shape, rng) * arb(2) ** -62) for shape in shapes]
+        return self._drawn[key]
 
     def of(self, env: dict[int, Any]) -> tuple[bytes, ...] | None:
         """What tells the pieces apart, from the exact values of the needed nodes beside the point; None if unknown."""

@@ -272,16 +272,27 @@ class Sides(Lines):
     def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         """As `limits`, without a look at kept results."""
         self.over_jumps = jumps
-        attempts: list[tuple[int, Callable[[], Any]]] = [(BITS, contextlib.nullcontext), (BITS, ties_assumed)]
+        attempts: list[tuple[int, list[Callable[[], Any]]]] = [(BITS, []), (BITS, [ties_assumed])]
         if assumed.get("ties") is None and not _iterates(self.program):
-            attempts.insert(0, (_FEWER, contextlib.nullcontext))
+            attempts.insert(0, (_FEWER, []))
             if self.program.size <= _FEW and is_quick(self.program):
-                attempts.insert(2, (_MORE, contextlib.nullcontext))
+                attempts.insert(2, (_MORE, []))
+        if self.program.size <= _MANY:
+            attempts = [(bits, [numbers_shared, *settings]) for bits, settings in attempts]
+            # Few comparisons need shared numbers, and sharing takes half of the time.
+            if attempts[0][0] == _FEWER and not self.shared.shares:
+                attempts.insert(0, (_FEWER, []))
         self.blurred = False
-        for bits, assume in attempts:
+        for k, (bits, settings) in enumerate(attempts):
+            if self.blurred and k and bits == attempts[k - 1][0] < BITS:
+                continue  # only more bits help
             self.fewer = bits < BITS
-            shared = numbers_shared() if self.program.size <= _MANY else contextlib.nullcontext()
-            with precision(bits), shared, assume(), contextlib.suppress(ArithmeticError, Blurred, Nowhere):
+            self.shared.shares = self.shared.shares or numbers_shared in settings
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(precision(bits))
+                for setting in settings:
+                    stack.enter_context(setting())
+                stack.enter_context(contextlib.suppress(ArithmeticError, Blurred, Nowhere))
                 self.here, self.values_here, self.jumps = self._evaluated(), None, False
                 self.pieces = None
                 pairs = _PAIRS if self.program.size <= _FEW else 1
@@ -295,6 +306,9 @@ class Sides(Lines):
                     # Nothing has a derivative there.
                     self.jumping = self.open or UNBOUNDED
                     self.open, self.unbounded = "", None
+                if found is None and (self.open or self.unbounded) and not self.shared.shares:
+                    self.open, self.unbounded = "", None  # shared numbers may decide
+                    continue
                 return found
         if self.blurred:
             self.open = TOO_WIDE
@@ -756,8 +770,12 @@ class Sides(Lines):
         )
         for k in range(_GROUPS if differ and self.program.size <= _MANY else 0):
             # A number that is no limit of these points may be one of others, as for the middle one of equal numbers.
-            far = [(s, index) for s, out in enumerate(found) for index in out]
-            add(self._drawn(self._some_of(far) if k % 2 else None), None)
+            if k % 2:
+                far = [(s, index) for s, out in enumerate(found) for index in out]
+                add(self._drawn(self._some_of(far)), None)
+            else:
+                name, moves = self._named(("whole", k), self._drawn)
+                add(moves, name)
         for s, out in enumerate(found):
             for index, interval in list(out.items()):
                 number = objects(numbers[s])[index]

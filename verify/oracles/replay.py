@@ -49,6 +49,7 @@ class Shared:
         self.short: Any = None
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
         self.limits: int | None = None  # the bits with which a row was right that took infinities as limits
+        self.shares = False  # whether comparisons beside a kink stay open unless equal numbers are computed once
         # The cotangents, exact numbers and answers of the last compared row; see `Gradient.shortly`.
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
         # Sets of faulty nodes whose errors no bound excused in an earlier row.
