@@ -180,7 +180,9 @@ class CustomStep:
                 )
         return made
 
-    def cotangents(self, world: Any, g: Any, *, sparse: bool = False, keep: bool = False) -> list[Any]:
+    def cotangents(
+        self, world: Any, g: Any, *, sparse: bool = False, keep: bool = False, repeats: bool = False
+    ) -> list[Any]:
         """The gradients for the active inputs as values of `world`.
 
         Parameters
@@ -189,11 +191,18 @@ class CustomStep:
             Whether IndexedSlices stay sparse.
         keep : bool
             Whether to keep the ops of this run, for `rerun`.
+        repeats : bool
+            Whether this call is one that only a check makes, so that an earlier one serves where the function refuses.
         """
         gs = self._given(g)
         # A function that recomputes its body can run again, and its ops would take the memory that it saves.
         kept = keep and not self.recomputes
-        back = self._run_and_keep(gs, sparse=sparse) if kept else self.run(gs, sparse=sparse)
+        try:
+            back = self._run_and_keep(world, gs, sparse=sparse) if kept else self.run(gs, sparse=sparse)
+        except Exception:  # the function of a user may raise anything
+            if not repeats or world is TAPE or self.recorded is None:
+                raise
+            back = self.rerun(gs)
         return [self._in(world, back[i], self.layouts[i]) for i in self.active]
 
     def again(self, world: Any, g: Any) -> list[Any]:
@@ -212,20 +221,38 @@ class CustomStep:
         kept = self.recorded
         if kept is not None and kept.is_of([g._value for g in gs]):
             return kept.made
+        return self._by_function_or_ops(gs, kept)
+
+    def rows_on_tape(self, rows: list[Any], *, keep: bool = False) -> list[list[Any]]:
+        """As `cotangents` for several cotangents, of which tapes follow each one to its results.
+
+        The ops of the first call serve where the function refuses another one.
+        """
+        first, *others = map(self._given, rows)
+        kept = RecordedRun(first, self.run) if (others or keep) and not self.recomputes else None
+        made = [self.run(first) if kept is None else kept.made]
+        made += [self._by_function_or_ops(gs, kept) for gs in others]
+        self.recorded = kept.apart() if keep and kept is not None else None
+        return [[self._in(TAPE, back[i], self.layouts[i]) for i in self.active] for back in made]
+
+    def _by_function_or_ops(self, gs: list[Any], kept: RecordedRun | None) -> list[Any]:
+        """As `run`, by the ops of an earlier run if the function serves for one call only."""
         try:
             return self.run(gs)
         except Exception:  # the function of a user may raise anything
-            if kept is None or not self.serves_once() or not kept.can_repeat:
+            if kept is None or not kept.can_repeat or not self._refuses(kept):
                 raise
         return kept.again(gs)
 
     def serves_once(self) -> bool:
         """Whether the function refuses even the cotangents of its kept run."""
-        if self.recorded is None:
-            return False
+        return self.recorded is not None and self._refuses(self.recorded)
+
+    def _refuses(self, kept: RecordedRun) -> bool:
+        """Whether the function raises an error for the cotangents of an earlier run."""
         try:
             with repeating():
-                self.run([wrap(g._value) for g in self.recorded.gs])
+                self.run([wrap(g._value) for g in kept.gs])
         except Exception:
             return True
         return False
@@ -235,7 +262,7 @@ class CustomStep:
         gs = list(g) if self.out_layout.__class__ is tuple else [g]
         return [_turned(x if x.__class__ is Tensor else wrap(x)) for x in gs]
 
-    def _run_and_keep(self, gs: list[Any], *, sparse: bool) -> list[Any]:
+    def _run_and_keep(self, world: Any, gs: list[Any], *, sparse: bool) -> list[Any]:
         returned: list[Any] = []
 
         def run(fresh: list[Any]) -> list[Any]:
@@ -243,7 +270,11 @@ class CustomStep:
             pairs = zip(returned, self.layouts, strict=True)
             return [as_operand(b, a) if isinstance(b, IndexedSlices) else b for b, a in pairs]
 
-        self.recorded = RecordedRun([wrap(g._value) for g in gs], run)
+        if world is TAPE:
+            # Outer tapes follow this run. The kept one has no part in them.
+            self.recorded = RecordedRun(gs, run).apart()
+        else:
+            self.recorded = RecordedRun([wrap(g._value) for g in gs], run)
         return returned
 
     @staticmethod

@@ -184,10 +184,11 @@ class Sweep:
             return  # an empty target has no cotangent to call the function with
         if self.batch is None:
             # A check needs the ops of this run, because another run may find another state.
-            keep = self.session.trace and self.world is NUMPY
-            made = step.cotangents(self.world, g, sparse=self.sparse, keep=keep)
+            of_check = self.session.of_check
+            keep = self.session.trace and (self.world is NUMPY or of_check)
+            made = step.cotangents(self.world, g, sparse=self.sparse, keep=keep, repeats=of_check)
         else:
-            made = _row_by_row(self.world, step, g, self.batch)
+            made = _row_by_row(self.world, step, g, self.batch, of_check=self.session.of_check)
             if not self.session.trace:
                 step.recorded = None  # only a check needs it
         for parent, c, i in zip(parents, made, step.active, strict=True):
@@ -420,11 +421,17 @@ def _slices(g: Any, k: int) -> list[Any]:
     return [g[i] for i in range(k)]
 
 
-def _row_by_row(world: Any, step: Any, g: Any, batch: int) -> list[Any]:
-    """The gradients of a batch, by one call of the custom gradient's function for each row."""
-    first, *others = _slices(g, batch)
-    rows = [step.cotangents(world, first, keep=bool(others) and world is NUMPY)]
-    rows += [step.again(world, row) for row in others]
+def _row_by_row(world: Any, step: Any, g: Any, batch: int, *, of_check: bool) -> list[Any]:
+    """The gradients of a batch, by one call of the custom gradient's function for each row.
+
+    A check keeps the ops of the first call, and may repeat those of an earlier one.
+    """
+    if world is TAPE:
+        rows = step.rows_on_tape(_slices(g, batch), keep=of_check)
+    else:
+        first, *others = _slices(g, batch)
+        rows = [step.cotangents(world, first, keep=bool(others), repeats=of_check)]
+        rows += [step.again(world, row) for row in others]
     made: list[Any] = []
     for column in zip(*rows, strict=True):
         some = next((c for c in column if c is not None), None)

@@ -14,7 +14,8 @@ import numpy as np
 from gtape.base import late
 from gtape.recording.record import PARENTS, SEQ, STEP, TRACE, count, step_of
 from gtape.recording.trace import branches_taken, conversions_made
-from gtape.tensors.tensor import Tensor
+from gtape.recording.undoing import repeating
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["RecordedRun"]
 
@@ -25,7 +26,7 @@ class RecordedRun:
     Parameters
     ----------
     gs : list of Tensor
-        The cotangents: tensors that no tape watches.
+        The cotangents. Those that outer tapes follow make a run that outer tapes follow, too.
     run : callable
         ``run(gs)`` returns a tensor or None for each input.
 
@@ -38,6 +39,7 @@ class RecordedRun:
 
     def __init__(self, gs: list[Tensor], run: Callable[[list[Tensor]], list[Any]]) -> None:
         self.gs, self._begun = gs, next(count)
+        self._read_before = False  # whether the function read numbers in the run of which this one repeats the ops
         # The tape is kept, because records of a tape that ended are emptied.
         with late.GradientTape(persistent=True, verify=True) as self._tape:
             self._tape._session.adopts = True  # because the function may have kept its inputs in any way
@@ -60,8 +62,19 @@ class RecordedRun:
         custom gradient, whose function runs outside of the ops.
         """
         session: Any = self._tape._session
-        if conversions_made(session) or branches_taken(session):
-            return False
+        read = self._read_before or conversions_made(session) or branches_taken(session)
+        return not read and self._is_of_ops()
+
+    def apart(self) -> RecordedRun | None:
+        """This run once more, for the same cotangents and without outer tapes; None if it called a custom gradient."""
+        if not self._is_of_ops():
+            return None
+        with repeating():
+            made = RecordedRun([wrap(g._value) for g in self.gs], self.again)
+        made._read_before = not self.can_repeat
+        return made
+
+    def _is_of_ops(self) -> bool:
         return all(step_of(r).prim is None or step_of(r).prim.kind != "custom" for r in self._records())
 
     def again(self, gs: list[Tensor]) -> list[Any]:

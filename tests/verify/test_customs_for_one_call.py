@@ -104,6 +104,69 @@ def test_a_function_for_one_call_that_decides_by_its_cotangent_is_undecided_besi
     assert "a second call of the gradient function of f, which raises IndexError: pop from empty list" in found.reason
 
 
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_function_for_one_call_is_checked_at_order_2(make: Callable[[float], Any]) -> None:
+    assert check(lambda x: make(2.0)(x) * tf.exp(x), X, order=2).ok
+    wrong = [v for v in check(lambda x: make(2.5)(x) * tf.exp(x), X, order=2).findings if not v.ok]
+    assert {v.verdict for v in wrong} == {"rule"} and wrong[0].op in ("f", "parts")
+
+
+@pytest.mark.parametrize(
+    ("f", "order"),
+    [
+        (lambda x: _by_list(2.0)(x) * tf.exp(x), 3),  # the third derivative is that of a second call
+        (lambda x: tf.sin(_deciding(2.0)(x)) ** 3, 2),
+    ],
+)
+def test_a_higher_order_that_needs_a_second_call_is_undecided(f: Any, order: int) -> None:
+    (found,) = check(f, X, order=order).findings
+    assert found.verdict == "undecided"
+    assert "a second call of the gradient function of f, which raises IndexError: pop from empty list" in found.reason
+
+
+def test_a_wrong_function_for_one_call_is_named_also_if_a_higher_order_is_undecided() -> None:
+    assert check(lambda x: _by_list(2.5)(x) * tf.exp(x), X, order=3).verdict == "rule"
+
+
+@pytest.mark.parametrize("flag", [{}, {"verify": True}])
+def test_a_second_gradient_of_a_tape_raises_the_error_of_the_function(flag: Any) -> None:
+    x = tf.constant(X)
+    with tf.GradientTape(persistent=True, **flag) as tape:
+        tape.watch(x)
+        y = _by_list(2.0)(x)
+    tape.gradient(y, x)
+    with pytest.raises(IndexError, match="pop from empty list"):
+        tape.gradient(y, x)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_jacobian_under_an_outer_tape_repeats_the_ops_of_a_function_for_one_call(
+    make: Callable[[float], Any], rows: int
+) -> None:
+    x = tf.constant(X[:rows] if rows == 2 else np.array([0.3]))
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = make(2.0)(x)
+        jacobian = inner.jacobian(y, x)
+        total = tf.reduce_sum(jacobian * jacobian)
+    np.testing.assert_allclose(jacobian.numpy(), np.diag(2 * x.numpy()), rtol=1e-15)
+    np.testing.assert_allclose(outer.gradient(total, x).numpy(), 8 * x.numpy(), rtol=1e-15)
+
+
+def test_rows_of_a_jacobian_under_an_outer_tape_depend_on_their_own_cotangents() -> None:
+    x, w = tf.constant(X), tf.constant(np.array([2.0, 5.0]))
+    with tf.GradientTape() as outer:
+        outer.watch(w)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = w * _by_list(2.0)(x)
+        jacobian = inner.jacobian(y, x)
+    np.testing.assert_allclose(outer.jacobian(jacobian, w).numpy().sum(axis=(0, 1)), 2 * X, rtol=1e-15)
+
+
 def test_a_jacobian_runs_the_ops_of_one_call_again_only_if_they_tell_all_rows() -> None:
     with pytest.raises(IndexError, match="pop from empty list"):
         _tape(_deciding(2.0), "jacobian")

@@ -52,6 +52,7 @@ from gtape.verify.judging.recording import Recording, checked_order, refuse_comp
 from gtape.verify.judging.sizes import leave_sizes_open, sizes_left
 from gtape.verify.judging.undefined import INFINITE, UNDEFINED, is_infinite, is_undefined
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
+from gtape.verify.oracles.backward import RunsOnce, demand_second_call
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.oracles.oracle import Oracle, factorises
@@ -177,10 +178,30 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
         with collector_delayed():
             return _checked(Recording(f, args, order))
     except Exception:  # raised by the function, or by a rule whose result does not fit
-        found = _misfits(f, args, order)
+        found = _misfits(f, args, order) or _refused(f, args, order)
         if not found:
             raise
         return Report(findings=found)
+
+
+def _refused(f: Callable[..., Any], args: tuple[Any, ...], order: int) -> list[Finding]:
+    """The finding that a user's gradient function serves for one call only, and the check needs another one.
+
+    Lower orders may show that the function is wrong.
+    """
+    try:
+        recording = Recording(f, args, 1)
+        (_, program, _, _) = next(iter(recording.programs()))
+        for node in program.nodes:
+            if node.kind == "custom":
+                demand_second_call(node)
+    except RunsOnce as e:
+        lower = check(f, *args, order=order - 1).findings if order > 1 else []
+        wrong = [v for v in lower if not v.ok and v.verdict != "undecided"]
+        return wrong or [Finding("undecided", order=order, reason=str(e))]
+    except Exception:
+        return []
+    return []
 
 
 def _misfits(f: Callable[..., Any], args: tuple[Any, ...], order: int) -> list[Finding]:

@@ -23,6 +23,7 @@ __all__ = [
     "by_rule",
     "by_user",
     "calling_again",
+    "demand_second_call",
     "gradient",
     "kept_and_again",
     "kept_off",
@@ -196,6 +197,14 @@ def kept_and_again(node: Node) -> list[list[Any]]:
     with repeating(), calling_again(node):
         again = node.step.run([wrap(g._value) for g in kept.gs])
     return [[None if made[a] is None else made[a]._value for a in node.active] for made in (kept.made, again)]
+
+
+def demand_second_call(node: Node) -> None:
+    """Raise `RunsOnce` if the user's function refuses the cotangents of the run that was kept."""
+    kept = node.step.recorded
+    if kept is not None:
+        with repeating(), calling_again(node):
+            node.step.run([wrap(g._value) for g in kept.gs])
 
 
 class RunsOnce(ArithmeticError):
