@@ -300,3 +300,19 @@ def test_a_long_exponent_is_told_by_a_power_of_ten() -> None:
         for number in ("2.80666e+43429", f"2.80666e+{'4' * 40}")
     )
     assert near.key == far.key
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda x: tf.nn.relu((x + 1e8) - 1e8) * x, lambda x: ((x + 1e8) - 1e8) * x, lambda x: m.sinh(x + 1e8 - 1e8) * x],
+)
+def test_a_product_with_a_factor_that_cancelled_to_0_left_no_range(f: Any) -> None:
+    report = check(f, np.float32(1e-30))
+    assert report.verdict == "cancellation" and report.findings[0].op is None
+
+
+def test_a_product_of_small_numbers_underflows_also_beside_a_cancellation() -> None:
+    def f(x: Any) -> Any:
+        return tf.sqrt(tf.reduce_sum(x * x)) + tf.nn.relu((x[0] + 1e8) - 1e8)
+
+    assert "range" in {v.verdict for v in check(f, np.array([1e-30, 1e-30], np.float32)).findings}

@@ -52,7 +52,7 @@ def left_the_range(program: Program, oracle: Oracle) -> Iterator[tuple[Cause, fl
         if value.dtype.kind != "f" or not is_floating(node.output):
             continue
         inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
-        found = _beyond(value, lambda place, n=node: objects(oracle.env[n.index])[place])
+        found = _beyond(value, lambda place, n=node: objects(oracle.env[n.index])[place], node, inputs)
         if found is not None:
             place, how, exactly = found
             what = f"{called(node, inputs, place)} is {value[place].item()!r}, exactly {exactly}"
@@ -182,8 +182,14 @@ def _stands_for_a_limit(ball: Any) -> bool:
     return stands_for_infinity(ball) or bool(abs(ball) < arb(2) ** -(8 * exponent))
 
 
-def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | None:
-    """An element that overflowed, or underflowed and lost digits: (place, verb, exact value)."""
+def _beyond(
+    value: Any, exact_at: Any, node: Node | None = None, inputs: list[Any] | None = None
+) -> tuple[tuple[int, ...], str, str] | None:
+    """An element that overflowed, or underflowed and lost digits: (place, verb, exact value).
+
+    With the node and its recorded inputs, only underflows of this op count: 0 times a number is 0 without an underflow,
+    also if the factor would exactly be small.
+    """
     tiny, largest = float(np.finfo(value.dtype).tiny), float(np.finfo(value.dtype).max)
     with np.errstate(all="ignore"):
         suspects = np.argwhere((np.abs(widest(value)) < tiny) | np.isinf(value))
@@ -201,8 +207,19 @@ def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | Non
             continue  # a pole that only the rounded input hits
         size = abs(ball)
         if size < tiny and size > 0 and abs(ball - came) > _LOST * size:
+            if node is not None and _is_right_at(node, inputs or [], place, came):
+                continue
             return place, _UNDERFLOWS, readable(digits(ball, 6))
     return None
+
+
+def _is_right_at(node: Node, inputs: list[Any], place: tuple[int, ...], came: float) -> bool:
+    """Whether an element is the exact value of the op at its recorded inputs, so that the inputs lost the digits."""
+    try:
+        ball = objects(node.apply(BALLS, [BALLS.lift(x) for x in inputs]))[place]
+    except (ArithmeticError, ValueError, TypeError, IndexError):
+        return False
+    return bool(ball == came) or bool(abs(ball - came) <= _LOST * abs(ball))
 
 
 def _slope_beyond(node: Node, inputs: list[Any], value: Any, a: int) -> tuple[tuple[int, ...], str, str] | None:
