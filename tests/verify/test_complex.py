@@ -486,3 +486,9 @@ def test_a_direction_of_complex_elements_names_their_parts() -> None:
 def test_advice_for_real_numbers_is_not_given_for_complex_ones(f: Any) -> None:
     assert check(f, 0.0).findings[0].instead == "sqrt(x**2) is gtape.abs(x)"
     assert check(f, 0j).findings[0].instead is None
+
+
+def test_a_complex_factor_with_differences_of_0_is_checked() -> None:
+    """Some outputs beside the point are those of the point, so that no power of the step tells them apart."""
+    a = np.array([[1 + 1e-8j, 1.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+    assert check(tf.linalg.qr, a).verdict == "correct"

@@ -506,7 +506,11 @@ def _followed(gaps: list[tuple[Any, Any]], scale: Any) -> int | None:
 
 
 def _power_between(a: Any, b: Any) -> int | None:
-    power = round(float(np.log(np.linalg.norm(a) / np.linalg.norm(b)) / np.log(_SHORTER)))
+    with np.errstate(all="ignore"):
+        exponent = float(np.log(np.linalg.norm(a) / np.linalg.norm(b)) / np.log(_SHORTER))
+    if not np.isfinite(exponent):  # without roundings, differences have no scale
+        return None
+    power = round(exponent)
     return power if _alike(a, b * _SHORTER**power) else None
 
 
