@@ -508,6 +508,53 @@ def test_a_filled_point_has_the_limit_of_difference_quotients_as_its_derivative(
         assert not judge(f, 0.0, claim).ok, claim
 
 
+# No second derivative beside 0 has a limit there, but each function has a second derivative at 0.
+WITHOUT_LIMIT_CURVATURE: dict[str, tuple[Any, float]] = {
+    "x**2 + x**4 sin(1/x)": (lambda x: x * x + x**4 * tf.sin(1.0 / x), 2.0),
+    "x**2 + x**6 cos(1/x**2)": (lambda x: x * x + x**6 * tf.cos(1.0 / (x * x)), 2.0),
+    "5 x - 3 x**2 + x**4 sin(2/x)": (lambda x: 5.0 * x - 3.0 * x * x + x**4 * tf.sin(2.0 / x), -6.0),
+}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_LIMIT_CURVATURE)
+def test_a_filled_point_has_the_limit_of_quotients_of_slopes_as_its_second_derivative(name: str, inside: bool) -> None:
+    g, curvature = WITHOUT_LIMIT_CURVATURE[name]
+    f = filled(g, inside=inside)
+    assert float(exact(f, 0.0, order=2)) == curvature
+    assert judge(f, 0.0, curvature, order=2).ok
+    for claim in (0.0, 0.5, 7.0, -100.0):
+        assert not judge(f, 0.0, claim, order=2).ok, claim
+    wrong = [v for v in check(f, 0.0, order=2).findings if v.order == 2 and not v.ok]
+    assert [(v.got, float(v.exact or "nan")) for v in wrong] == [(0.0, curvature)]
+
+
+WITHOUT_CURVATURE: dict[str, Any] = {
+    "x sin(1/x)": lambda x: x * tf.sin(1.0 / x),
+    "x**2 sin(1/x)": lambda x: x * x * tf.sin(1.0 / x),
+    "x**3 sin(1/x)": lambda x: x**3 * tf.sin(1.0 / x),
+    "2 x + x**3 cos(1/x)": lambda x: 2.0 * x + x**3 * tf.cos(1.0 / x),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_CURVATURE)
+def test_a_filled_point_whose_slopes_oscillate_has_no_second_derivative(name: str) -> None:
+    f = filled(WITHOUT_CURVATURE[name], inside=False)
+    with pytest.raises(ArithmeticError, match="there is no derivative here"):
+        exact(f, 0.0, order=2)
+    assert judge(f, 0.0, 0.0, order=2).ok  # the number of the branch that the point takes
+    for claim in (1.0, 5.0, -100.0):
+        assert not judge(f, 0.0, claim, order=2).ok, claim
+
+
+def test_a_claim_passes_where_quotients_have_the_limit_that_slopes_beside_the_point_lack() -> None:
+    f = filled(lambda x: x + x * x * tf.sin(1.0 / x), inside=False)
+    assert judge(f, 0.0, 1.0).ok
+    for claim in (0.0, 0.5, 2.0):
+        wrong = [v for v in judge(f, 0.0, claim).findings if not v.ok]
+        assert [float(v.exact or "nan") for v in wrong] == [1.0], claim
+
+
 def test_each_element_of_a_filled_vector_has_its_own_limit() -> None:
     f, at = filled(WITHOUT_LIMIT_SLOPE["3 x + x**2 sin(1/x**2)"][0], inside=True), np.array([0.0, 1.0, 0.0])
 

@@ -1,7 +1,8 @@
 """Difference quotients of a function at a point that a guard fills, as ``where(x == 0, 0, x**2 * sin(1 / x))`` at 0.
 
 The derivatives beside such a point need not have limits there, although the derivative at the point exists: it is the
-limit of the difference quotients, by definition. If these have no limit, there is no derivative.
+limit of the difference quotients, by definition. If these have no limit, there is no derivative. At order 2 they are
+the quotients of the first derivative, by the element of this derivative.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from gtape.verify.causes.beside import OtherShapes, scale_of
 from gtape.verify.causes.intervals import BITS, STEPS, Interval, distance_from, middle, shrinks
 from gtape.verify.causes.lines import Lines
 from gtape.verify.causes.points_beside import NEAREST, SHARP, Place
-from gtape.verify.causes.sides import Sides
-from gtape.verify.oracles.enclosures import BALLS, is_complex, zeros
-from gtape.verify.oracles.oracle import TooDeep
+from gtape.verify.causes.sides import NO_LIMITS, Sides
+from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, jet_world, zeros
+from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["NO_QUOTIENT", "quotients_beside", "with_quotients"]
+__all__ = ["no_quotient", "quotients_beside", "with_quotients"]
 
-NO_QUOTIENT = "the difference quotients of the function as a whole oscillate beside this point"
-_SIZES = 4  # quotients at each step on each side
-_MOST_WORK = 100_000  # numbers of programs that all quotients evaluate
+# Quotients at each step on each side. Of a few, all may have one sign by chance, although they oscillate around 0.
+_SIZES = 8
+_MOST_WORK = 200_000  # numbers of programs that all quotients evaluate
 _WIDE = arb(2) ** -20  # relative to its ends, the least width of an interval in which quotients oscillate
 _FEWER = 2400  # bits that suffice where little cancels
 
@@ -40,9 +41,12 @@ class _Quotients(Lines):
         """As `quotients_beside`."""
         rng = np.random.default_rng(71)
         self.here = self._evaluated()
-        self.cotangents = {i: self.oracle().cotangent(i) for i in dict.fromkeys(self.program.outputs)}
         found: dict[Place, Interval | None] = {}
         for place in places:
+            weights = self._weights(place)
+            if weights is None:
+                continue
+            self.weighted = weights
             known = self._interval({place: arb(1)}, rng)
             if known is not None:
                 found[place] = known[0]
@@ -69,6 +73,7 @@ class _Quotients(Lines):
 
         Along one element they are the quotients by that element; along several, by the step.
         """
+        self.element = next(iter(ways))
         moves: dict[int, Any] = {}
         for s, nodes in enumerate(self.program.sources):
             for i in nodes:
@@ -83,16 +88,20 @@ class _Quotients(Lines):
         for sign in (-1, 1):
             # A constant at the point itself, such as 1/24, may be rounded.
             origin = self._sharp_value(moves, sign * arb(2) ** NEAREST)
-            hulls = []
+            hulls, of_values = [], []
             for step in STEPS:
-                quotients = []
+                quotients, values = [], []
                 for size in sizes:
                     move = sign * size * arb(2) ** step
                     value = self._sharp_value(moves, move)
                     if value is None or origin is None:
                         return None
+                    values.append(value)
                     quotients.append((value - origin) / ((move - sign * arb(2) ** NEAREST) * unit))
                 hulls.append((min(quotients, key=middle), max(quotients, key=middle)))
+                of_values.append((min(values, key=middle), max(values, key=middle)))
+            if _oscillates(*of_values):
+                return (None,)  # no value at the point continues the first derivative
             sides.append((hulls[0], hulls[1]))
         if any(_oscillates(*side) for side in sides):
             return (None,)
@@ -107,11 +116,29 @@ class _Quotients(Lines):
         return (Interval(*second, _converges(first, second)),)
 
     def _sharp_value(self, moves: dict[int, Any], step: arb) -> arb | None:
-        """As `_weighted_value`, but None if the value is not well known."""
-        total = self._weighted_value(self.cotangents, moves, step)
+        """The value whose quotients count, at a step along moves; None if the value is not well known."""
+        value = self._weighted_slope if self.order == 2 else self._weighted_value
+        total = value(self.weighted, moves, step)
         if total is None or not finite_ball(total):
             return None
         return total if total.rad() <= SHARP * abs(total.mid()) or total.rad() <= arb(2) ** -2000 else None
+
+    def _weighted_slope(self, weights: dict[int, Any], moves: dict[int, Any], step: arb) -> arb | None:
+        """As `_weighted_value`, for the derivative of the weighted sum by the element."""
+        env = None if self.has_declared else self._beside(moves, step)
+        if env is None:
+            return None
+        program, (s, index) = self.program, self.element
+        mark = next(n.mark for n in program.nodes if n.mark is not None)  # `_weights` demands the only one
+        way = zeros(program.nodes[program.sources[s][0]].shape)
+        way[index] = 1
+
+        def slope(oracle: Oracle) -> list[Any]:
+            ways = {i: [way] for i in program.sources[s]}
+            jets = oracle.jets(1, ways, program.ancestors(list(weights)), None, (mark.session,))
+            return [sum([inner(w, jet_world(1).component(jets[i], 1)) for i, w in weights.items()], arb(0))]
+
+        return arb(self._derived(env, slope)[0])
 
 
 def _converges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
@@ -126,25 +153,41 @@ def _oscillates(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
     return wide and not apart and not _converges(first, second)
 
 
-def quotients_beside(sides: Sides) -> dict[Place, Interval | None]:
+def no_quotient(order: int) -> str:
+    """Why there is no derivative of some order if difference quotients oscillate."""
+    of = "the function as a whole" if order == 1 else "the first derivative"
+    return f"the difference quotients of {of} oscillate beside this point"
+
+
+def quotients_beside(sides: Sides, order: int) -> dict[Place, Interval | None]:
     """The limits of difference quotients along the elements by which the derivatives on several sides differ.
 
     Parameters
     ----------
     sides : Sides
         After a comparison with the derivatives on all sides.
+    order : int
+        Of the derivative.
 
     Returns
     -------
     dict
         Element -> the interval of the limits on both sides; None for an element along which quotients oscillate. An
         element is left out if its quotients stay open, or if the function has no derivative although it has one along
-        each element. There are none for complex numbers, and for functions that contain inner gradients.
+        each element. There are none for complex numbers, for functions that contain inner gradients, for mixed second
+        derivatives, and for orders above 2.
     """
     program, places = sides.program, list(sides.varied)
     real = not any(sides.split) and not any(is_complex(program.nodes[i].output) for i in program.outputs)
     cost = program.size * len(places) * 2 * (2 * _SIZES + 1)
-    if not places or not real or sides.jumps or sides.differentiates or sides.way is not None or cost > _MOST_WORK:
+    if (
+        not places
+        or not real
+        or sides.jumps
+        or sides.differentiates != (order == 2)
+        or sides.way is not None
+        or cost > _MOST_WORK
+    ):
         return {}
     found: dict[Place, Interval | None] = {}
     for bits in (_FEWER, BITS):
@@ -152,17 +195,17 @@ def quotients_beside(sides: Sides) -> dict[Place, Interval | None]:
             precision(bits), numbers_shared(),
             contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError, TooDeep, OtherShapes),
         ):  # fmt: skip
-            found = _Quotients(program, sides.oracle).intervals(places)
+            found = _Quotients(program, sides.oracle, order=order).intervals(places)
         if len(found) == len(places):
             break
     return found
 
 
 def with_quotients(
-    sides: Sides, exact: list[Any], by_convention: list[Any], got: list[Any], guards: Sequence[Finding], order: int,
-    *, claimed: bool,
+    sides: Sides, exact: list[Any], by_convention: list[Any], got: list[Any], known: list[Finding],
+    guards: Sequence[Finding], order: int, *, claimed: bool,
 ) -> tuple[list[Finding], list[Any]]:  # fmt: skip
-    """The findings for numbers at guarded points that differ from the limits of difference quotients.
+    """The findings with those for numbers at guarded points that differ from the limits of difference quotients.
 
     Parameters
     ----------
@@ -173,6 +216,9 @@ def with_quotients(
     by_convention : list of object arrays of enclosures, or None
         The derivative by the branches that the point takes.
     got : list of arrays or None
+    known : list of Finding
+        Of the comparison with the derivatives on all sides. If these come to no limits, the quotients may decide all
+        numbers.
     guards : sequence of Finding
         Not empty.
     order : int
@@ -186,7 +232,10 @@ def with_quotients(
         With the limit in place of each element that has one, and each number that has a finding in place of its own.
     """
     who, wrong, exact = guards[0], [], list(exact)
-    for (s, index), interval in quotients_beside(sides).items():
+    quotients = quotients_beside(sides, order)
+    if sides.open == NO_LIMITS and _decide_all(quotients, got):
+        known = [f for f in known if f.reason != NO_LIMITS] or list(guards)
+    for (s, index), interval in quotients.items():
         if got[s] is None or (interval is None and not claimed):
             continue
         number, agree = np.asarray(got[s])[index].item(), interval is not None and interval.agree
@@ -203,7 +252,9 @@ def with_quotients(
             continue
         at: dict[str, Any] = {"order": order, "op": who.op, "line": who.line, "element": (s, index), "got": number}
         if interval is None:
-            reason = f"{NO_QUOTIENT}, so there is no derivative here; the number by the branch taken is {near:.6g}"
+            reason = (
+                f"{no_quotient(order)}, so there is no derivative here; the number by the branch taken is {near:.6g}"
+            )
             wrong.append(Finding("domain", reason=reason, ok=False, **at))
             continue
         gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
@@ -216,7 +267,14 @@ def with_quotients(
             reason += "a number outside"
             at["cause"] = "interval"
         wrong.append(Finding("convention", reason=reason, inside=False, **at))
-    return merged(wrong), exact
+    return [*merged(wrong), *known], exact
+
+
+def _decide_all(quotients: dict[Place, Interval | None], got: list[Any]) -> bool:
+    """Whether difference quotients decide each of some numbers."""
+    places = {(s, index) for s, g in enumerate(got) if g is not None for index in np.ndindex(*np.shape(g))}
+    # The interval of one element of several does not decide, see `_is_outside`.
+    return places == set(quotients) and (len(places) == 1 or all(i is None or i.agree for i in quotients.values()))
 
 
 def _is_outside(sides: Sides, number: float, interval: Interval) -> bool:

@@ -51,7 +51,7 @@ from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import spacing
 
 __all__ = [
-    "TOO_WIDE", "UNBOUNDED", "Sides", "has_values", "in_parts", "is_quick", "joined", "of_complex_sources",
+    "NO_LIMITS", "TOO_WIDE", "UNBOUNDED", "Sides", "has_values", "in_parts", "is_quick", "joined", "of_complex_sources",
     "with_limits",
 ]  # fmt: skip
 

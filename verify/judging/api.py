@@ -36,7 +36,7 @@ from gtape.verify.causes.conventions import has_a_value_alone, jumps_at_an_end, 
 from gtape.verify.causes.flips import crossing
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, outside
-from gtape.verify.causes.quotients import NO_QUOTIENT, quotients_beside
+from gtape.verify.causes.quotients import no_quotient, quotients_beside
 from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, has_values, with_limits
 from gtape.verify.causes.stops import pass_stops
 from gtape.verify.judging.block import examined
@@ -514,7 +514,7 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
                 open_ = sides.open if met or sides.open == TOO_WIDE else ""
                 nowhere = (UNBOUNDED if sides.unbounded is not None else sides.jumping or sides.outside) if met else ""
                 if guards:  # only the point itself takes this branch
-                    made, nowhere = _by_quotients(sides, made)
+                    made, nowhere = _by_quotients(sides, made, order)
         return made if all(_tight(g, wanted) for g in made) else None
 
     # Equal eigenvalues that are computed in several ways are never certainly equal.
@@ -547,12 +547,12 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
     return list(found)
 
 
-def _by_quotients(sides: Sides, made: list[Any]) -> tuple[list[Any], str]:
+def _by_quotients(sides: Sides, made: list[Any], order: int) -> tuple[list[Any], str]:
     """A derivative with the limits of difference quotients, and why there is no derivative, or an empty text."""
     made, nowhere = list(made), ""
-    for (s, index), interval in quotients_beside(sides).items():
+    for (s, index), interval in quotients_beside(sides, order).items():
         if interval is None:
-            nowhere = NO_QUOTIENT
+            nowhere = no_quotient(order)
         elif not interval.agree:
             nowhere = f"the one-sided derivatives of the function as a whole lie in {interval}"
         else:

@@ -815,9 +815,8 @@ class Judgement(Causes):
                 rounding=lambda: self.beside_kinks(met) if self.claimed else self.bounds(RUNS),
                 deciders=Deciders(program, oracle, self.beside, sides.split),
             )  # fmt: skip
-            if guards and order == 1:
-                found, near = with_quotients(sides, near, exact, got, guards, order, claimed=self.claimed)
-                met = found + met
+            if guards:
+                met, near = with_quotients(sides, near, exact, got, met, guards, order, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact
             excused = [] if sides.compared else excused
         if excused:  # nothing judged the conventions of these custom gradients
