@@ -54,6 +54,11 @@ def test_a_jump_is_a_convention_that_names_its_op(name: str, order: int) -> None
         assert sides in report.findings[0].reason
 
 
+def test_a_jump_to_0_shows_the_0() -> None:
+    (found,) = check(lambda x: m.floormod(x, 2.0), 2.0).findings
+    assert found.reason == "a jump: 2 on the left, 0 on the right"
+
+
 def test_a_value_that_jumps_by_a_cast_alone_is_a_convention() -> None:
     report = check(lambda x: tf.cast(tf.cast(x, tf.int32), F8), 2.0)
     assert [(v.verdict, v.op) for v in report.findings] == [("convention", "cast")]
@@ -585,6 +590,26 @@ def test_a_filled_point_without_a_derivative_has_no_exact_number(name: str) -> N
     assert judge(f, 0.0, greatest).ok
     for claim in (1.5, 7.0, 100.0):
         assert not judge(f, 0.0, claim).ok, claim
+
+
+# The slopes on one side come to 0 as exp(-1/x) does, and to 1 on the other.
+DYING_SLOPES: dict[str, Any] = {
+    "x sigmoid(1/x)": filled(lambda x: x * tf.sigmoid(1.0 / x), inside=False),
+    "x sigmoid(-1/x)": filled(lambda x: x * tf.sigmoid(-1.0 / x), inside=False),
+    "x / (1 + exp(1/x))": filled(lambda x: x / (1.0 + tf.exp(1.0 / x)), inside=False),
+    "exp(-1/x) beside x": lambda x: tf.where(x > 0.0, tf.exp(-1.0 / x), x),
+}
+
+
+@pytest.mark.parametrize("name", DYING_SLOPES)
+def test_the_limit_of_a_slope_that_dies_exponentially_is_0(name: str) -> None:
+    f = DYING_SLOPES[name]
+    assert check(f, 0.0).ok
+    for claim in (0.0, 0.5, 1.0):
+        assert judge(f, 0.0, claim).ok, claim
+    for claim in (-1e-300, -0.5, 1.5):
+        wrong = [v.reason for v in judge(f, 0.0, claim).findings if not v.ok]
+        assert len(wrong) == 1 and "[0, 1]" in wrong[0], claim
 
 
 def test_a_filled_point_of_a_cone_keeps_all_slopes_beside_it() -> None:

@@ -156,12 +156,12 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         if _comes_slowly(node, at, a, inner, here):
             return None
         if inner and here.is_finite() and _jumps([here, heights[inner[0]]], [sides[inner[0]]], apart):
-            beside = f"{float(heights[inner[0]]):.6g} on the {('left', 'right')[inner[0]]}"
+            beside = f"{_limit(heights[inner[0]], [sides[inner[0]]], apart):.6g} on the {('left', 'right')[inner[0]]}"
             reason = f"{_AT_AN_END}: {beside}, here {float(here):.6g}"
             return Finding("convention", got=value, inside=True, reason=reason)
         return None
     if _jumps(heights, sides, 2 * apart):
-        left, right = [float(arb(h)) for h in heights]
+        left, right = [_limit(h, sides, apart) for h in heights]
         reason = f"a jump: {left:.6g} on the left, {right:.6g} on the right"
         return Finding("convention", got=value, inside=True, reason=reason)
     if _are_one(sides[0], value) and _are_one(sides[1], value):
@@ -179,6 +179,11 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         inside = bool(around) and min(around) <= value <= max(around)
     reason = f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}"
     return Finding("convention", got=value, inside=inside, reason=reason)
+
+
+def _limit(height: Any, sides: list[float], apart: Any) -> float:
+    """The limit of a value beside a jump: 0 if the slopes there explain all of the value."""
+    return 0.0 if abs(arb(height)) <= 4 * apart * max(map(abs, sides)) else float(arb(height))
 
 
 def _comes_slowly(node: Node, at: list[Any], a: int, inner: list[int], here: arb) -> bool:

@@ -54,7 +54,8 @@ class Interval(NamedTuple):
         return Interval(-self.high, -self.low, self.agree)
 
     def __str__(self) -> str:
-        return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
+        # The sum with 0 has no sign if it is 0.
+        return f"[{float(self.low.mid()) + 0.0:.6g}, {float(self.high.mid()) + 0.0:.6g}]"
 
 
 def distance_from(x: Any, hull: tuple[arb, arb]) -> arb:
@@ -135,9 +136,15 @@ def _power_limit(values: Sequence[arb]) -> arb | None:
 
 
 def interval_of(first: tuple[arb, arb], second: tuple[arb, arb]) -> Interval:
-    """The interval of hulls at two steps, whose ends agree if their distance converges to 0."""
+    """The interval of hulls at two steps, whose ends agree if their distance converges to 0.
+
+    Of ends that differ, one that comes to 0 with the step is 0, as the slope 0 to which that of ``exp(-1 / x)`` comes.
+    """
     width = second[1] - second[0]
-    return Interval(*second, not width > 0 or (width.is_finite() and shrinks(first[1] - first[0], width)))
+    if not width > 0 or (width.is_finite() and shrinks(first[1] - first[0], width)):
+        return Interval(*second, True)
+    low, high = [arb(0) if q.is_finite() and shrinks(abs(p), abs(q)) else q for p, q in zip(first, second, strict=True)]
+    return Interval(low, high, False)
 
 
 def grows(first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None) -> bool:

@@ -16,7 +16,7 @@ from flint import arb
 
 from gtape.symbolic.balls import digits, finite_ball, numbers_shared, objects, precision, to_float
 from gtape.verify.causes.beside import OtherShapes, scale_of
-from gtape.verify.causes.intervals import BITS, STEPS, Interval, distance_from, middle, shrinks
+from gtape.verify.causes.intervals import BITS, STEPS, Interval, distance_from, interval_of, middle, shrinks
 from gtape.verify.causes.lines import Lines
 from gtape.verify.causes.points_beside import NEAREST, SHARP, Place
 from gtape.verify.causes.sides import NO_LIMITS, Sides
@@ -113,7 +113,7 @@ class _Quotients(Lines):
         ]
         if all(shrinks(abs(p), abs(q)) for p, q in zip(first, second, strict=True)):
             return (Interval(arb(0), arb(0), True),)
-        return (Interval(*second, _converges(first, second)),)
+        return (interval_of(first, second),)
 
     def _sharp_value(self, moves: dict[int, Any], step: arb) -> arb | None:
         """The value whose quotients count, at a step along moves; None if the value is not well known."""
