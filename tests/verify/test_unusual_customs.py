@@ -560,6 +560,31 @@ def test_a_convention_of_its_own_is_one_at_order_2_too(f: Any, at_0: float, fact
     assert (report.ok, report.verdict) == (verdict == "convention", verdict), report
 
 
+def _custom_relu(factor: float = 1.0) -> Any:
+    @tf.custom_gradient
+    def relu(x: Any) -> Any:
+        return tf.nn.relu(x), lambda g: g * tf.cast(x >= 0.0, x.dtype) * factor
+
+    return relu
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda relu, x: relu(x) - tf.nn.relu(-x),
+        lambda relu, x: (relu(x) - tf.nn.relu(-x)) ** 2,
+        lambda relu, x: tf.sin(relu(x) - tf.nn.relu(-x)),
+    ],
+    ids=["x", "square", "sine"],
+)
+def test_a_kink_of_a_custom_gradient_that_another_kink_cancels_is_no_fault(f: Any, order: int) -> None:
+    x = np.array([0.0, 1.5, -0.5])
+    assert check(lambda x: tf.reduce_sum(f(_custom_relu(), x)), x, order=order).ok
+    report = check(lambda x: tf.reduce_sum(f(_custom_relu(1.001), x)), x, order=order)
+    assert (report.ok, report.verdict) == (False, "rule"), report
+
+
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(
     "f",

@@ -819,6 +819,9 @@ class Judgement(Causes):
                 met, near = with_quotients(sides, near, exact, got, met, guards, order, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact
             excused = [] if sides.compared else excused
+        elif excused and not self.crossed:  # kinks of the bodies that cancel each other
+            outside_of_limits = self.sides().limits(exact)
+            excused = [] if outside_of_limits is not None and not any(outside_of_limits) else excused
         if excused:  # nothing judged the conventions of these custom gradients
             report.findings = self.blamed(oracle, excused)
             return
