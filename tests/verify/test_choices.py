@@ -219,6 +219,34 @@ def test_a_step_that_rounding_took_is_conditioning(op: str) -> None:
     assert forward.ok and [(v.verdict, v.op) for v in forward.findings] == [("conditioning", op)]
 
 
+@pytest.mark.parametrize("op", ROUNDED)
+def test_claims_at_a_step_that_rounding_took_are_compared_with_the_exact_outcome(op: str) -> None:
+    f, x = ROUNDED[op], tf.constant(np.float64(0.3))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    of_run, right = float(tape.gradient(y, x)), float(exact(f, 0.3))
+    assert of_run != right
+    assert all(v.got is None for v in judge(f, 0.3, right).findings)
+    report = judge(f, 0.3, of_run)
+    (told,) = [v for v in report.findings if v.got is not None]
+    assert report.ok and (told.verdict, told.got, float(told.exact or "nan")) == ("conditioning", of_run, right)
+    report = judge(f, 0.3, right + 7.0)
+    (told,) = [v for v in report.findings if v.got is not None]
+    assert not report.ok and float(told.exact or "nan") == right
+
+
+@pytest.mark.parametrize(
+    ("claims", "wrong"), [((2.0, 6.0, 2.0), []), ((3.0, 6.0, 2.0), [3.0]), ((2.0, 7.0, 2.0), [7.0])]
+)
+def test_each_element_of_a_claim_follows_the_exact_outcome_or_that_of_rounding(
+    claims: tuple[float, ...], wrong: list[float]
+) -> None:
+    x = np.array([0.3, 0.7, 0.25])
+    report = judge(lambda x: tf.reduce_sum(ROUNDED["floor"](x)), x, np.array(claims))
+    assert report.ok and [v.got for v in report.findings if v.got is not None] == wrong
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "value", "order", "right"),

@@ -23,7 +23,7 @@ from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import decided_anew, is_step
 from gtape.verify.verdicts.verdict import Cause
 
-__all__ = ["across", "branches_of_rounding", "crossing", "follows", "other_branches"]
+__all__ = ["across", "branches_of_rounding", "crossing", "follows", "moved_across", "other_branches"]
 
 _CLEARLY = 2.0**-20  # the relative distance of derivatives on two sides of a kink
 _MANY = 4  # up to this many crossings are also tried one by one
@@ -66,10 +66,14 @@ def other_branches(
         if len(group) == 1 and np.size(group[0].output) == 1 and not follows(got, made, here):
             continue
         node = next((n for n in group if n.rule_of is None), group[0])
-        name = node.rule_of or node.name  # the op that the user called
-        reason = f"rounding moved {name} to the other side of its kink"
-        found.append((("conditioning", reason, name, node.line), made))
+        found.append((moved_across(node), made))
     return found
+
+
+def moved_across(node: Node) -> Cause:
+    """The cause of numbers on the side of a kink to which rounding moved an op, if moves of the inputs do, too."""
+    name = node.rule_of or node.name  # the op that the user called
+    return "conditioning", f"rounding moved {name} to the other side of its kink", name, node.line
 
 
 def branches_of_rounding(

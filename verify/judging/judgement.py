@@ -46,7 +46,7 @@ from gtape.verify.causes.conventions import (
 from gtape.verify.causes.crossings import Crossed, crossed_elements
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.deciders import Deciders
-from gtape.verify.causes.flips import across, branches_of_rounding, crossing, follows, other_branches
+from gtape.verify.causes.flips import across, branches_of_rounding, crossing, follows, moved_across, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import (
     infinite_slopes,
@@ -244,7 +244,10 @@ class Judgement(Causes):
         oracle = self._oracle()
         settled = self._settled(oracle) or oracle
         found = other_branches(self.program, settled, self._on_branches, self.got, self._crossed(settled))
-        return found + self._across_kinks(oracle) if self.claimed else found
+        if self.claimed:
+            found += [(moved_across(n), self._on_branches(settled)) for n in settled.flips[:1]]
+            found += self._across_kinks(oracle)
+        return found
 
     def by_roundings(self) -> list[tuple[Cause | None, list[Any]]]:
         oracle = self._oracle()
@@ -314,6 +317,17 @@ class Judgement(Causes):
             with contextlib.suppress(TooDeep):
                 return self.beside(oracle)
         return self.derivative(oracle)
+
+    def _by_exact_decisions(self, oracle: Oracle, exact: list[Any]) -> list[Any]:
+        """The exact derivative with the exact outcome of each decision that rounding changed; `exact` where nothing is
+        defined there, or arrays have other shapes.
+
+        A claim is compared with the function, not with the recorded run.
+        """
+        if oracle.flips and not oracle.broken:
+            with contextlib.suppress(ArithmeticError, ValueError, IndexError, TypeError):
+                return self._on_branches(crossing(self.program, oracle, oracle.flips))
+        return exact
 
     def _across_kinks(self, oracle: Oracle) -> list[tuple[Cause, list[Any]]]:
         """The derivatives beside kinks that half a unit in the inputs crosses, if the claims follow them."""
@@ -791,6 +805,7 @@ class Judgement(Causes):
         try:
             settled = self._settled(oracle)
             exact = exact if settled is None else self._on_branches(settled)
+            exact = self._by_exact_decisions(oracle, exact) if self.claimed else exact
         except (ValueError, IndexError, TypeError):
             report.findings = [Finding("undecided", order=order, at=oracle.flips[0], reason=_OTHER_SHAPES)]
             return
