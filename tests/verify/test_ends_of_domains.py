@@ -107,3 +107,46 @@ def test_large_programs_take_no_further_bits() -> None:
     assert of(300, tf.exp) == (12_800,)
     assert of(2, tf.math.digamma) == (6_880,)
     assert of(10_000, tf.exp) == of(1000, tf.math.digamma) == ()
+
+
+# f, its end, and both derivatives of the whole function there.
+SMOOTH_ENDS: dict[str, tuple[Function, float, float, float]] = {
+    "acos(x)**2": (lambda x: tf.acos(x) ** 2, 1.0, -2.0, 2 / 3),
+    "acosh(x)**2": (lambda x: tf.acosh(x) ** 2, 1.0, 2.0, -2 / 3),
+    "acos(-x)**2": (lambda x: tf.acos(-x) ** 2, -1.0, 2.0, 2 / 3),
+    "acosh(-x)**2": (lambda x: tf.acosh(-x) ** 2, -1.0, -2.0, -2 / 3),
+    "cos(sqrt(x))": (lambda x: tf.cos(tf.sqrt(x)), 0.0, -1 / 2, 1 / 12),
+    "cosh(sqrt(x))": (lambda x: tf.cosh(tf.sqrt(x)), 0.0, 1 / 2, 1 / 12),
+    "sinh(sqrt(x)) sqrt(x)": (lambda x: tf.sinh(tf.sqrt(x)) * tf.sqrt(x), 0.0, 1.0, 1 / 3),
+    "cos(sqrt(-x))": (lambda x: tf.cos(tf.sqrt(-x)), 0.0, 1 / 2, 1 / 12),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH_ENDS)
+def test_a_function_has_the_second_derivative_to_which_those_inside_come(name: str) -> None:
+    f, end, slope, curvature = SMOOTH_ENDS[name]
+    for order, right in ((1, slope), (2, curvature)):
+        assert float(exact(f, end, order=order)) == right
+        assert judge(f, end, right, order=order).ok
+        for wrong in (0.0, right + 0.25, np.inf):
+            assert not judge(f, end, wrong, order=order).ok
+    assert check(f, end, order=2).verdict == "domain"
+
+
+def test_each_element_at_an_end_has_its_own_second_derivative() -> None:
+    def f(x: Any) -> Any:
+        return tf.cos(tf.sqrt(x[0])) + tf.cosh(tf.sqrt(x[1]))
+
+    right = np.diag([1 / 12, 1 / 12])
+    assert np.array_equal(exact(f, np.zeros(2), order=2).astype(float), right)
+    assert judge(f, np.zeros(2), right, order=2).ok
+    assert not judge(f, np.zeros(2), 2.0 * right, order=2).ok
+
+
+def test_no_second_derivative_exists_at_an_end_where_the_slopes_inside_have_no_limit() -> None:
+    def f(x: Any) -> Any:
+        return tf.cos(tf.sqrt(x)) + tf.sqrt(x) * x
+
+    assert not judge(f, 0.0, 1 / 12, order=2).ok
+    with pytest.raises(ArithmeticError):
+        exact(f, 0.0, order=2)

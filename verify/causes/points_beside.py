@@ -332,7 +332,7 @@ class Points:
         values = self._values(self.here, self._reference(moves))
         if all(map(finite_ball, values)):
             return values
-        side = self._beside(moves, arb(2) ** NEAREST)
+        side = self._on_one_side(moves)
         if side is None:
             raise Nowhere
         of_side = self._values(side, side)
@@ -346,7 +346,12 @@ class Points:
         """
         if not (self.differentiates and self.deep):
             return self.here
-        return self._beside(moves, arb(2) ** NEAREST) or self.here
+        return self._on_one_side(moves) or self.here
+
+    def _on_one_side(self, moves: dict[int, Any]) -> dict[int, Any] | None:
+        """The values on a side of the point, behind it if there are any; None if no side has values."""
+        nearest = arb(2) ** NEAREST
+        return self._beside(moves, nearest) or self._beside(moves, -nearest)
 
     @cached_property
     def differentiates(self) -> bool:

@@ -237,9 +237,10 @@ def _checked(recording: Recording) -> Report:
             one.findings = [f for f in one.findings if not f.ok or f.lost or (f.verdict, f.op, f.line) not in told]
             report.extend(one)
         known = {(f.verdict, f.op, f.reason) for f in report.findings}
-        rest = [f for f in unrecorded(recording, k).findings(k) if (f.verdict, f.op, f.reason) not in known]
+        left = unrecorded(recording, k)
+        rest = [f for f in left.findings(k) if (f.verdict, f.op, f.reason) not in known]
         if report.verdict == "domain":  # this finding says why other derivatives are unknown
-            rest = [f for f in rest if f.verdict != "undecided"]
+            rest = [f for f in rest if f.verdict != "undecided" and not left.beside]
         report.extend(Report(findings=named_by_rules(recording, rest)))
     if report.ok:  # otherwise the same op may be named twice
         report.findings += _forwards(recording.program())

@@ -18,7 +18,7 @@ from gtape.symbolic.balls import Undecided, digits, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.blame import lost_derivatives, lost_slopes
 from gtape.verify.causes.outside import is_at_an_end
-from gtape.verify.causes.sides import Sides
+from gtape.verify.causes.sides import Sides, has_values
 from gtape.verify.causes.source_text import place_of
 from gtape.verify.judging.connected import undecidable
 from gtape.verify.judging.ladder import PRECISIONS, climb
@@ -46,11 +46,14 @@ class Unrecorded(NamedTuple):
         Place -> for each source, the exact enclosures, or None for zeros; only rows that are not zero.
     finding : Finding or None
         Why the rows are undecided.
+    beside : bool
+        Whether the rows are limits of derivatives beside the point, because an op has none at the point.
     """
 
     places: list[tuple[int, tuple[int, ...]]]
     rows: dict[tuple[int, tuple[int, ...]], list[Any]]
     finding: Finding | None
+    beside: bool = False
 
     def findings(self, order: int) -> list[Finding]:
         """The findings about gtape's own derivative, which is None in these rows."""
@@ -148,6 +151,9 @@ def unrecorded(
         if nowhere and _vanish_beside(recording, numbers, order):
             rows.clear()
             finding = None  # as of 0 * sqrt(x) at 0
+        limits = _limits_beside(recording, places) if nowhere and finding is not None and order == 2 else None
+        if limits is not None and all(tight(made) for row in limits.values() for made in row):
+            return Unrecorded(places, limits, None, beside=True)  # as of cos(sqrt(x)) at 0
     if finding is not None and finding.verdict == "domain":
         reason = f"the derivatives that no tape recorded are not known: {finding.reason}"
         finding = Finding("undecided", order=order, op=finding.op, line=finding.line, reason=reason)
@@ -170,6 +176,32 @@ def _vanish_beside(recording: Recording, numbers: list[int], order: int) -> bool
     with contextlib.suppress(ArithmeticError, Undecided):
         return Sides(program, lambda: _oracle(program), lambda oracle: []).holds(vanish) and bool(vanished)
     return False
+
+
+def _limits_beside(
+    recording: Recording, places: list[tuple[int, tuple[int, ...]]]
+) -> dict[tuple[int, tuple[int, ...]], list[Any]] | None:
+    """The rows of the second derivative as limits on all sides of a point at which the jets are not finite; None if a
+    row, or the first derivative, has no limit.
+    """
+    program, n = recording.program(), len(recording.inputs)
+    size = sum(t._layout.size for t in recording.inputs)
+    if len(places) * size > _MOST or any(t._layout.complex for t in recording.inputs) or not has_values(program):
+        return None
+
+    def limits(fixed: list[tuple[int, tuple[int, ...]]]) -> list[Any] | None:
+        def derivative(beside: Oracle) -> list[Any]:
+            jets = _Jets(program, 1 + len(fixed), 0, beside)
+            return [jets.elements(fixed, s) for s in range(n)]
+
+        shapes = [program.nodes[nodes[0]].shape if nodes else None for nodes in program.sources]
+        return Sides(program, lambda: _oracle(program), derivative).agreed(shapes)
+
+    if limits([]) is None:
+        return None
+    rows = {place: limits(_arguments(recording, *place, 2)) for place in places}
+    known = {place: row for place, row in rows.items() if row is not None}
+    return known if len(known) == len(rows) else None
 
 
 def _oracle(program: Program) -> Oracle:
@@ -223,6 +255,11 @@ class _Jets:
 
     def row(self, fixed: list[tuple[int, tuple[int, ...]]], source: int) -> Any:
         """The derivatives by one source of an element of the derivative below; None if all are zero."""
+        made = self.elements(fixed, source)
+        return None if made is None or all(self.is_zero(e) for e in made.ravel().tolist()) else made
+
+    def elements(self, fixed: list[tuple[int, tuple[int, ...]]], source: int) -> Any:
+        """As `row`, with zeros; None for a source that the program does not use."""
         shape = self.program.nodes[self.program.sources[source][0]].shape if self.program.sources[source] else None
         if shape is None:
             return None
@@ -230,7 +267,7 @@ class _Jets:
         made = np.empty(shape, dtype=object)
         for index in np.ndindex(*shape):
             made[index] = self.along([*moves, {source: _unit(shape, index)}])
-        return None if all(self.is_zero(e) for e in made.ravel().tolist()) else made
+        return made
 
     def _shape(self, source: int) -> tuple[int, ...]:
         nodes = self.program.sources[source]
