@@ -481,6 +481,72 @@ def test_a_lost_digit_before_a_zero_is_cancellation_at_each_scale(scale: int) ->
     assert report.verdict == "cancellation"
 
 
+CONSTANT_SLOPES: dict[str, tuple[Any, Any, int]] = {  # function, point, order; the exact derivative is 0
+    "log1p near its pole": (lambda x: tf.math.log1p(-tf.cos(x)) - 2 * tf.math.log(tf.sin(x / 2)), 1e-6, 1),
+    "atanh near its pole": (lambda x: tf.atanh(tf.cos(x)) + tf.math.log(tf.tan(x / 2)), 1e-6, 1),
+    "tanh": (lambda x: tf.atanh(tf.tanh(x)) - x, 18.0, 1),
+    "cosh": (lambda x: tf.acosh(tf.cosh(x)) - x, 1e-7, 1),
+    "erf": (lambda x: tf.math.erfinv(tf.math.erf(x)) - x, 5.8, 1),
+    "erfc": (lambda x: tf.math.erfcinv(tf.math.erfc(x)) - x, -5.0, 1),
+    "cos in float32": (lambda x: tf.acos(tf.cos(x)) - x, F4(2e-3), 1),
+    "cosh, order 2": (lambda x: tf.acosh(tf.cosh(x)), 1e-7, 2),
+    "cos, order 2": (lambda x: tf.acos(tf.cos(x)), 1e-6, 2),
+    "tanh, order 2": (lambda x: tf.atanh(tf.tanh(x)), 18.0, 2),
+    "exp - 1, order 2": (lambda x: tf.math.log1p(tf.exp(x) - 1), -36.0, 2),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT_SLOPES)
+def test_a_slope_that_magnifies_the_rounding_of_its_argument_excuses_no_zero(name: str) -> None:
+    f, at, order = CONSTANT_SLOPES[name]
+    (found,) = [v for v in check(f, at, order=order).findings if v.order == order]
+    assert found.verdict == "cancellation" and not found.ok and found.exact == "0", found
+
+
+@pytest.mark.parametrize(("name", "claim"), [("tanh", 0.5), ("cos, order 2", 50.0), ("cos in float32", F4(0.05))])
+def test_no_claim_of_a_zero_hides_behind_a_steep_slope(name: str, claim: Any) -> None:
+    f, at, order = CONSTANT_SLOPES[name]
+    report = judge(f, at, claim, order=order)
+    assert (report.verdict, report.ok) == ("cancellation", False), report
+
+
+def test_forward_mode_magnifies_no_rounding_of_an_argument() -> None:
+    v = tf.Variable(18.0, dtype=tf.float64)
+    with collecting() as found, tf.verifying(), contextlib.suppress(tf.errors.VerificationError):
+        with tf.autodiff.ForwardAccumulator(v, tf.ones((), tf.float64)) as along:
+            y = tf.atanh(tf.tanh(v)) - v
+        along.jvp(y)
+    assert (found.verdict, found.ok) == ("cancellation", False), found
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_rows_of_a_second_derivative_magnify_no_rounding_of_an_argument(n: int) -> None:
+    report = check(lambda x: tf.reduce_sum(tf.acos(tf.cos(x))), np.full(n, 1e-6), order=2)
+    (found,) = [v for v in report.findings if v.order == 2]
+    assert (found.verdict, found.ok, found.count) == ("cancellation", False, n), found
+
+
+BALANCED: dict[str, Any] = {  # the exact gradient is 0, and the terms that cancel explain all roundings
+    "softmax": lambda x: tf.reduce_sum(tf.nn.softmax(x)),
+    "means": lambda x: tf.reduce_mean(x) - tf.reduce_sum(x) / 5,
+    "a unit vector": lambda x: tf.reduce_sum(tf.math.l2_normalize(x) ** 2),
+    "normalised data": lambda x: tf.reduce_mean(((x - tf.reduce_mean(x)) / tf.math.reduce_std(x)) ** 2),
+    "a circle": lambda x: tf.reduce_sum(tf.sin(x) ** 2 + tf.cos(x) ** 2),
+    "an exponential": lambda x: tf.reduce_sum(tf.exp(x / 15) - tf.exp(x / 30) ** 2),
+    "a symmetric loss": lambda x: tf.reduce_sum(tf.math.softplus(x) - tf.math.softplus(-x) - x),
+    "a cosine similarity": lambda x: tf.reduce_sum(x * x) / (tf.norm(x) * tf.norm(x)),
+    "a power": lambda x: tf.reduce_sum(tf.pow(tf.abs(x), 2.5) - x**2 * tf.sqrt(tf.abs(x))),
+    "a kernel of an inverse": lambda x: tf.reduce_sum(tf.tan(tf.atan(x)) - x),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 50.0])
+@pytest.mark.parametrize("name", BALANCED)
+def test_terms_that_cancel_excuse_zeros_of_well_conditioned_programs(name: str, scale: float) -> None:
+    report = check(BALANCED[name], scale * np.array([0.3, -1.1, 0.7, 2.9, -0.2]))
+    assert {v.verdict for v in report.findings} <= {"conditioning"}, report
+
+
 FOLDS: dict[str, tuple[Any, float]] = {  # the slope is 1 or -1 on the two sides, which half a unit in the input crosses
     "asin of sin": (lambda x: tf.asin(tf.sin(x)), np.pi / 2),
     "acos of cos": (lambda x: tf.acos(tf.cos(x)), np.pi),

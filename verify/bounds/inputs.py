@@ -40,6 +40,7 @@ __all__ = [
     "NO_JETS",
     "half_unit_move",
     "half_unit_moves",
+    "half_units",
     "moved_element",
     "moved_element_in_floats",
     "moved_gradient",
@@ -213,6 +214,11 @@ def moved_element_in_floats(
 def half_unit_moves(program: Program, count: int) -> Iterator[dict[int, Any]]:
     """Random moves of all inputs by half a unit each, as node -> move."""
     return _at_random(_half_units(program), count)
+
+
+def half_units(program: Program) -> dict[int, Any]:
+    """Half the unit of each number that moves, as node of an input -> array; 0 for numbers that stay."""
+    return {i: half for group, half in _half_units(program) for i in group}
 
 
 def half_unit_move(program: Program, signs: Callable[[list[int], Any], Any]) -> dict[int, Any]:

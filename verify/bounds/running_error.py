@@ -188,7 +188,9 @@ class ErrorWorld:
             to = np.dtype(params["dtype"])
             if not isinstance(x, Err) or to.kind not in "fc":
                 return x
-            return self._err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, to)
+            return self._err(
+                x.v.real if to.kind == "f" else x.v, x.e + self._err.committed(spacing(x.v, to) / 2, x.v), to
+            )
         values = [a.v if isinstance(a, Err) else a for a in args]
         if "choice" in prim.roles or not any(isinstance(a, Err) for a in args):
             return getattr(COMPLEX, prim.name)(*values, **params)
@@ -200,9 +202,9 @@ class ErrorWorld:
             else:
                 moves = [np.broadcast_to(a.e, a.v.shape) if isinstance(a, Err) else None for a in args]
                 inputs = [np.asarray(v) for v in values]
-                carried = both(
-                    local_error(prim, inputs, y, params, dtype), carried_errors(prim, moves, inputs, y, params)
-                )
+                own = zip(local_error(prim, inputs, y, params, dtype), y, strict=True)
+                committed = tuple([self._err.committed(e, v) for e, v in own])
+                carried = both(committed, carried_errors(prim, moves, inputs, y, params))
             return tuple([self._err(v, e, dtype) for v, e in zip(y, carried, strict=True)])
         if not holds_floats(np.asarray(y)) or not prim.differentiable:
             return self._err(y, prim.ulps * spacing(y, dtype), dtype) if holds_floats(np.asarray(y)) else y

@@ -1,11 +1,14 @@
 """The sizes of the terms of a derivative, to which exact zeros are compared.
 
 A zero has no digits of its own, so the error of a float in its place is measured by the terms that cancel, some of them
-inside the rule of an op. A running error analysis finds their sizes at every scale of the inputs: each op rounds the
-exact values of its arguments, and the sweep carries these roundings to the results. Errors of other values are not
-carried from op to op, because a value that lost its digits on the way magnifies them, which is no rounding of terms.
-Only the errors of values that are exactly 0 are carried, because these are sums of terms, too. Underflow is no rounding
-of a term: a large factor would make it a large term.
+inside the rule of an op. A running error analysis finds their sizes at every scale of the inputs: each rule rounds, and
+the sweep carries these roundings to the results. Underflow is no rounding of a term: a large factor would make it a
+large term.
+
+A rule reads values with errors of two kinds. The value 0 has the roundings of the terms that cancel there. Another
+value is off by as much as half units of the inputs move it, and by one unit at most. Its own rounding is no rounding of
+a term: the slope of ``log1p`` at ``-cos(x)`` magnifies the rounding of the cosine, and the inputs move this cosine much
+less.
 """
 
 from __future__ import annotations
@@ -18,12 +21,21 @@ import numpy as np
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.inputs import half_units
 from gtape.verify.bounds.noise import noisy_values
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Rounded
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["TermWorld", "finite_errors", "sizes_of", "terms_of_gradient", "with_error", "without_error"]
+__all__ = [
+    "TermWorld",
+    "finite_errors",
+    "sizes_of",
+    "terms_of_gradient",
+    "values_with_errors",
+    "with_error",
+    "without_error",
+]
 
 _UNIT = 2.0**-53  # of a rounding of float64, in which all sizes are computed
 _FLOAT64 = np.dtype(np.float64)
@@ -40,8 +52,8 @@ class TermWorld(ErrorWorld):
 
     nudged_nodes: frozenset[int] = frozenset()
 
-    def __init__(self, exact: dict[int, Any]) -> None:
-        super().__init__(_FLOAT64, Rounded)
+    def __init__(self, exact: dict[int, Any], err: type[Err] = Rounded) -> None:
+        super().__init__(_FLOAT64, err)
         self.exact = exact
 
     def lift(self, x: Any) -> Any:
@@ -57,6 +69,54 @@ class TermWorld(ErrorWorld):
 
     def rounded(self, c: Any) -> Any:
         return finite_errors(c)
+
+
+class _Carried(Rounded):
+    """A value with how far moves of the inputs carry it as its error; no op commits an error of its own."""
+
+    __slots__ = ()
+
+    @classmethod
+    def committed(cls, error: Any, v: Any) -> Any:
+        return np.zeros(np.shape(v))
+
+
+class _MovedWorld(TermWorld):
+    """Values with how far half units of the inputs carry them as their errors, by one unit at most.
+
+    Parameters
+    ----------
+    exact : dict
+        Node -> its exact value.
+    halves : dict
+        Node of an input -> the half units of its numbers.
+    """
+
+    def __init__(self, exact: dict[int, Any], halves: dict[int, Any]) -> None:
+        super().__init__(exact, _Carried)
+        self.halves = halves
+
+    def nudge(self, node: int, y: Any) -> Any:
+        y = super().nudge(node, y)
+        if node not in self.halves or not isinstance(y, Err):
+            return y
+        # Half units of float64, in which all sizes are computed, of the numbers that move.
+        return _Carried(y.v, np.where(self.halves[node] != 0, spacing(y.v, _FLOAT64) / 2, 0.0), y.dtype)
+
+
+def values_with_errors(program: Program, world: TermWorld) -> dict[int, Any]:
+    """The value of every node with the errors with which rules read it; decisions and integers as recorded."""
+    rounded = noisy_values(program, world)
+    moved = noisy_values(program, _MovedWorld(world.exact, half_units(program)))
+    return {i: _read(y, moved[i]) for i, y in rounded.items()}
+
+
+def _read(y: Any, moved: Any) -> Any:
+    if isinstance(y, tuple):
+        return tuple([_read(v, m) for v, m in zip(y, moved, strict=True)])
+    if not isinstance(y, Err) or not isinstance(moved, Err):
+        return y
+    return Rounded(y.v, np.where(y.v == 0, y.e, moved.e), y.dtype)
 
 
 def with_error(x: Any) -> Any:
@@ -79,7 +139,7 @@ def _near(y: Any, exact: Any) -> Any:
     found = y.v if exact is None or isinstance(exact, Err) else to_float(objects(exact))
     v = np.where(np.isfinite(found), found, y.v)
     error = np.where(v == 0, y.e, np.minimum(y.e, spacing(v, _FLOAT64)))
-    return Rounded(v, np.where(np.isfinite(error), error, 0.0), y.dtype)
+    return y.__class__(v, np.where(np.isfinite(error), error, 0.0), y.dtype)
 
 
 def terms_of_gradient(
@@ -94,7 +154,7 @@ def terms_of_gradient(
     """
 
     def run(world: TermWorld) -> list[Any]:
-        values = kept("values with errors", lambda: noisy_values(program, world))
+        values = kept("values with errors", lambda: values_with_errors(program, world))
         return gradient(program, seeds, _Sweep(world, values))
 
     return sizes_of(run, exact)

@@ -21,7 +21,14 @@ from gtape.symbolic.balls import objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_values
 from gtape.verify.bounds.noise import coarsest, noisy_values, rounded_by, spreads
-from gtape.verify.bounds.terms import TermWorld, finite_errors, sizes_of, with_error, without_error
+from gtape.verify.bounds.terms import (
+    TermWorld,
+    finite_errors,
+    sizes_of,
+    values_with_errors,
+    with_error,
+    without_error,
+)
 from gtape.verify.causes.advice import explain
 from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.examine import Gradient, Rows
@@ -220,7 +227,7 @@ class Block(Gradient):
         kept = (oracle.shared or Shared()).get
 
         def run(world: TermWorld) -> list[Any]:
-            values = kept("values with errors", lambda: noisy_values(self.program, world))
+            values = kept("values with errors", lambda: values_with_errors(self.program, world))
             return _TermSweep(world, values, self.program).gradient(widest(self.seeds[0]))
 
         return sizes_of(run, oracle.env)

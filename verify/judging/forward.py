@@ -18,7 +18,7 @@ from gtape.verify.bounds.excess import excess
 from gtape.verify.bounds.local import Local, finite, shown
 from gtape.verify.bounds.noise import noisy_values
 from gtape.verify.bounds.running_error import Err, ErrorWorld
-from gtape.verify.bounds.terms import sizes_of, without_error
+from gtape.verify.bounds.terms import TermWorld, sizes_of, values_with_errors, without_error
 from gtape.verify.causes.customs import ones_like
 from gtape.verify.oracles.along import is_linear, multilinear
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world, plus, zeros
@@ -106,6 +106,10 @@ class _Noisy(Pushing):
 
 class _OfTerms(_Noisy):
     """Tangents with the errors of their terms."""
+
+    def __init__(self, program: Program, world: TermWorld) -> None:
+        Pushing.__init__(self, program)
+        self.world, self.env = world, values_with_errors(program, world)
 
     def op(self, node: Node, moving: dict[int, Any]) -> Any:
         return Pushing.op(self, node, moving)
