@@ -350,6 +350,23 @@ def test_elements_of_one_cause_are_one_finding_with_a_count() -> None:
     assert [(v.verdict, v.count, v.element) for v in claimed.findings] == [("rule", 3, (0, (3,)))]
 
 
+def test_a_finding_about_exact_zeros_describes_the_largest_number() -> None:
+    hilbert = 1 / (np.arange(7)[:, None] + np.arange(7) + 1)
+    (found,) = check(lambda a: tf.linalg.trace(tf.linalg.inv(a) @ a), hilbert).findings
+    v = tf.Variable(hilbert)
+    with tf.GradientTape() as tape:
+        y = tf.linalg.trace(tf.linalg.inv(v) @ v)
+    assert found.count == 49 and abs(found.got) == np.max(np.abs(tape.gradient(y, v)))
+    claimed = judge(lambda x: tf.reduce_sum(tf.nn.relu(x) * 2.0), -np.arange(1.0, 5.0), np.array([0.1, 0.2, -7.0, 0.3]))
+    assert [(v.count, v.element) for v in claimed.findings] == [(4, (0, (2,)))]
+
+
+def test_a_merged_finding_about_exact_zeros_describes_the_largest_number() -> None:
+    claimed = np.array([[2.0, 0.1, 0.0], [-5.0, 2.0, 0.0], [0.0, 0.2, 2.0]])
+    (found,) = judge(lambda x: tf.reduce_sum(x * x), np.arange(1.0, 4.0), claimed, order=2).findings
+    assert (found.count, found.got) == (3, -5.0)
+
+
 def test_rows_of_one_cause_are_one_finding() -> None:
     report = judge(lambda x: tf.reduce_sum(x**3), np.array([1.0, 2.0]), np.array([[6.0, 1.0], [2.0, 12.0]]), order=2)
     assert [(v.verdict, v.count) for v in report.findings] == [("rule", 2)]

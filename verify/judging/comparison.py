@@ -959,7 +959,10 @@ def worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[s
     """The masked element with the largest error, as fields of a finding; a single number needs no mask."""
     index: tuple[int, ...] = ()
     if g.ndim:
-        far = np.where(mask, np.nan_to_num(ulps, nan=np.inf, posinf=1e300), -1.0)
+        far = np.where(mask, np.where(np.isnan(ulps), np.inf, ulps), -1.0)
+        if np.max(far) == np.inf:  # a unit of 0 is so small that counts of it overflow, but the exact zeros have sizes
+            size = np.abs(widest(g))
+            far = np.where(far == np.inf, np.where(np.isnan(size), np.inf, size), -1.0)
         index = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), g.shape))
     exact = objects(e)[index]
     size = float(abs(exact))

@@ -301,9 +301,14 @@ class Finding:
 _FEW_BITS = 4.0  # wrong bits that a strict check accepts
 
 
-def _size(finding: Finding) -> float:
-    """How wrong the element of a finding is."""
-    return 0.0 if finding.ulps is None else math.inf if math.isnan(finding.ulps) else finding.ulps
+def _size(finding: Finding) -> tuple[float, float]:
+    """How wrong the element of a finding is: in ULP, and among infinite distances, as of exact zeros, by its number."""
+    if finding.ulps is None:
+        return 0.0, 0.0
+    if math.isfinite(finding.ulps):
+        return finding.ulps, 0.0
+    size = abs(finding.got) if isinstance(finding.got, (int, float, complex)) else 0.0
+    return math.inf, math.inf if math.isnan(size) else size
 
 
 def _digits_of(got: Any, exact: str | None) -> float | None:
