@@ -104,3 +104,29 @@ def test_units_of_a_net_in_float32_that_roundings_switch_stay_conditioning(seed:
         return tf.reduce_sum(tf.nn.relu(tf.linalg.matvec(tf.constant(second), hidden) + bias))
 
     assert check(net, x).ok
+
+
+def _hinge(x: Any) -> Any:
+    above = tf.reduce_mean(tf.nn.relu(x - 1) ** 2)
+    return tf.keras.losses.squared_hinge(tf.ones(2, tf.float64), x) + above
+
+
+def _extremes(x: Any) -> Any:
+    return tf.norm(x, ord=np.inf) + tf.reduce_min(tf.abs(x))
+
+
+MET: dict[str, tuple[Any, Any, Any, int]] = {  # function, point, exact derivative, order
+    "two ties": (_extremes, np.array([1.0, -1.0]), np.array([1.0, -1.0]), 1),
+    "two kinks": (_hinge, np.array([1.0, 2.0]), np.array([[1.0, 0.0], [0.0, 1.0]]), 2),
+}
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 0.5, 1.3, 2.0, 4.0, 1 + 1e-9])
+@pytest.mark.parametrize("name", MET)
+def test_a_kink_without_rounding_takes_no_digits_from_a_wrong_claim(name: str, factor: float) -> None:
+    f, at, right, order = MET[name]
+    assert judge(f, (at,), right, order=order).ok
+    claimed = right.copy()
+    claimed.flat[0] *= factor
+    report = judge(f, (at,), claimed, order=order)
+    assert (report.verdict, report.ok) == ("rule", False), report

@@ -15,9 +15,10 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 from gtape.verify.bounds.inputs import MOVES
-from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds
+from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds, spreads
 from gtape.verify.bounds.real_moves import RealMoves
 from gtape.verify.causes.branches import branches_met, isolated_branches
+from gtape.verify.causes.conventions import inputs_at_kinks, kinks_met
 from gtape.verify.judging.branches_beside import BranchesBeside, differs
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
@@ -28,7 +29,9 @@ from gtape.verify.judging.sizes import leave_sizes_open
 from gtape.verify.judging.undefined import UNDEFINED, is_undefined
 from gtape.verify.judging.unrecorded import unrecorded
 from gtape.verify.oracles.certificates import Failure, certify
+from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding, Report, merged
 
@@ -271,7 +274,13 @@ class Claim(Gradient):
         if self._single() is not None:
             return None
         made = super().bounds(runs)
-        if made is None or not any(n.kind == "op" and n.prim.kind == "implicit" for n in self.program.nodes):
+        if made is None:
+            return None
+        held = self._exactly_at_kinks()
+        if held:  # noise would cross the kink, so that the spread of the sides would excuse any number between them
+            noise = spreads(self.nudged, coarsest(self.program), runs, held=held)
+            made = [b if b is None or t is None else np.fmin(b, t) for b, t in zip(made, noise, strict=True)]
+        if not any(n.kind == "op" and n.prim.kind == "implicit" for n in self.program.nodes):
             return made
         if any(n.kind == "op" and n.prim.rounding.columns for n in self.program.nodes):
             # Noise moves each vector of equal values by itself, but a stable algorithm returns orthogonal ones.
@@ -281,6 +290,21 @@ class Claim(Gradient):
         moved = self.moved(MOVES[1])
         largest = [0.0 if m is None else _STABLE * float(np.max(m, initial=0.0)) for m in moved] or [0.0] * len(made)
         return [b if b is None or not most else np.minimum(b, most) for b, most in zip(made, largest, strict=True)]
+
+    def _exactly_at_kinks(self) -> dict[int, Any]:
+        """The inputs of ops at kinks and ties that no rounding has moved, as node -> the mask of these elements."""
+        if self.smooth():
+            return {}
+        oracle, found = self._oracle(), dict[int, Any]()
+        kept = (oracle.shared or Shared()).get
+        met = kept("kinks", lambda: kinks_met(self.program, oracle, self.order))
+        for j, mask in inputs_at_kinks(self.program, oracle.env, met).items():
+            value = np.asarray(self.program.nodes[j].output)
+            if mask.any() and value.dtype.kind in "fc" and np.isfinite(value).all():
+                mask = mask & np.asarray(objects(BALLS.lift(value) - oracle.env[j]) == 0, dtype=bool)
+                if mask.any():
+                    found[j] = mask
+        return found
 
     def moved(self, count: int) -> list[Any]:
         return [] if self._elementary() else super().moved(count)
