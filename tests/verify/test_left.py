@@ -340,3 +340,47 @@ def test_a_value_that_leaves_inside_a_recomputed_function_is_found(leak: Any) ->
     x = np.array([1.25, 0.7])
     assert check(lambda x: tf.recompute_grad(leak)(x), x).verdict == "unconnected"
     assert check(lambda x: tf.recompute_grad(lambda z: tf.sin(z) * z)(x), x).verdict == "correct"
+
+
+Z = np.complex128(0.7 + 0.2j)
+LEAVES_BY_A_PART: dict[str, F] = {
+    "the imaginary part": lambda z: tf.math.real(z) * z.numpy().imag,
+    "complex": lambda z: tf.math.real(z) * complex(z).imag,
+    "exp of the imaginary part": lambda z: tf.math.real(z) * np.exp(z.numpy().imag),
+    "the real part of a turned number": lambda z: tf.math.real(z) * (z.numpy() * 1j).real,
+    "the real part": lambda z: tf.math.imag(z) * z.numpy().real,
+    "float32 of the imaginary part": lambda z: tf.math.real(z) * tf.cast(float(np.float32(z.numpy().imag)), tf.float64),
+}
+
+
+@pytest.mark.parametrize("name", LEAVES_BY_A_PART)
+def test_a_value_that_leaves_a_complex_argument_through_one_part_comes_back(name: str) -> None:
+    f = LEAVES_BY_A_PART[name]
+    assert check(f, Z).verdict == "unconnected"
+    assert check(lambda v: f(v[0]) + f(v[1]), np.array([Z, 0.3 - 0.4j])).verdict == "unconnected"
+    assert check(lambda x, z: x * f(z), 1.5, Z).verdict == "unconnected"
+    with pytest.raises(ArithmeticError, match="leaves the tape"):
+        exact(f, Z)
+
+
+def test_a_value_that_leaves_complex64_through_its_imaginary_part_comes_back() -> None:
+    assert check(LEAVES_BY_A_PART["the imaginary part"], np.complex64(Z)).verdict == "unconnected"
+    assert check(LEAVES_BY_A_PART["exp of the imaginary part"], np.complex64(Z)).verdict == "unconnected"
+
+
+@pytest.mark.parametrize("claim", [0.2 + 0.7j, 0.2 + 0j])
+def test_no_claim_is_compared_with_a_derivative_without_the_imaginary_part_that_left(claim: complex) -> None:
+    report = judge(LEAVES_BY_A_PART["the imaginary part"], Z, np.complex128(claim))
+    assert report.verdict == "unconnected" and "leaves the tape" in str(report)
+
+
+def test_a_part_that_does_not_come_back_changes_nothing() -> None:
+    assert check(lambda z: tf.math.real(z) * (z.numpy().imag > 0), Z).verdict == "correct"
+    assert check(lambda z: (z.numpy().imag, tf.math.real(z * z))[1], Z).verdict == "correct"
+
+
+def test_a_branch_of_real_numbers_is_compared_along_the_real_axis() -> None:
+    def f(z: Any) -> Any:
+        return tf.math.real(z) * z.numpy().real if z.numpy().imag == 0 else tf.math.real(z * z)
+
+    assert check(f, np.complex128(0.7)).verdict == "unconnected"

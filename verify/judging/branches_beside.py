@@ -23,6 +23,7 @@ from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.intervals import Interval
 from gtape.verify.causes.joint import ALIKE, across
 from gtape.verify.causes.whole_function import along_directions
+from gtape.verify.judging.random_moves import random_moves
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, widest
@@ -224,7 +225,7 @@ class BranchesBeside:
         """
         points = self._points
         sizes = [np.where(x == 0, unit or _tiny(x.dtype), np.maximum(np.abs(x), unit)) for x in points]
-        signs = [self._rng.choice([-1.0, 1.0], x.shape) * self._rng.uniform(0.5, 1.0, x.shape) for x in points]
+        signs = [random_moves(x, self._rng) for x in points]
         ways = [part * u * size for u, size in zip(signs, sizes, strict=True)]
         if moves is not None:
             most = max([float(np.max(size, initial=0.0)) for size in sizes])

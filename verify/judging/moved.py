@@ -33,6 +33,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 from gtape.verify.judging.constants import Constants, constants, constants_of
 from gtape.verify.judging.narrow_formats import narrow_spacings
+from gtape.verify.judging.random_moves import random_moves, random_signs
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.replay import is_step
 from gtape.verify.verdicts.ulp import same_numbers, spacing, widest
@@ -44,6 +45,7 @@ _NOISE = 0.25  # of these roundings: a part of a difference that may be rounding
 _SHARE = 2.0**-10  # of the change between the points
 _STEPS = 9
 _WAYS = 4  # directions
+_ALONE = {2: "real", 3: "imaginary"}  # the directions that move one part of complex numbers alone
 _LONGEST = 4.0  # the first step; a step of 1 is a root of the rounding
 _SHORTER = 4.0  # how much shorter each step is than the one before
 _LIKE = 0.1  # how exactly a difference must follow a power of the move
@@ -355,7 +357,7 @@ class Comparison:
                     if is_floating(numbers):
                         by = _ROUNDINGS * spacing(widest(numbers), numbers.dtype)
                         by = np.maximum(by, _UNITS * spacings * np.abs(widest(numbers)))
-                        by = by * rng.choice([-1, 1], numbers.shape)
+                        by = by * random_signs(numbers, rng)
                         kept[place] = np.where(mask, numbers + by, numbers).astype(numbers.dtype)
         programs = [found.with_values(values) for values in ({}, old, near, beside)]
         exactly = self.program.size <= _LARGEST
@@ -661,13 +663,32 @@ def _moved(here: list[Any], step: float, way: int, *, far: bool = False, share: 
     made = []
     for x in here:
         least = spacing_at_one(x.dtype) ** 0.25 if share is None else share
-        by = step * least * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
+        by = step * least * _part_of(random_moves(x, rng), way)
         size = np.abs(x)
         there = (x + by * (np.maximum(size, 1.0) if far else np.where(x == 0, 1.0, size))).astype(x.dtype)
-        if x.dtype.kind == "f":  # a move below rounding becomes one by a unit in the last place
-            there = np.where(there == x, np.nextafter(x, np.where(by > 0, np.inf, -np.inf).astype(x.dtype)), there)
-        made.append(there)
+        if x.dtype.kind == "c":
+            parts = _beside(x.real, there.real, by.real), _beside(x.imag, there.imag, by.imag)
+            made.append(np.stack(parts, axis=-1).view(x.dtype)[..., 0])
+        else:
+            made.append(_beside(x, there, by))
     return made
+
+
+def _part_of(moves: Any, way: int) -> Any:
+    """The part of complex moves that belongs to a direction.
+
+    The first directions move both parts. Two later ones move one part each, because Python may take another branch
+    wherever the other part moves, as at numbers whose imaginary part is 0.
+    """
+    if moves.dtype.kind != "c" or way not in _ALONE:
+        return moves
+    return moves.real + 0j if _ALONE[way] == "real" else 1j * moves.imag
+
+
+def _beside(x: Any, there: Any, by: Any) -> Any:
+    """Moved numbers; a move below rounding becomes one by a unit in the last place."""
+    stays = (there == x) & (by != 0)
+    return np.where(stays, np.nextafter(x, np.where(by > 0, np.inf, -np.inf).astype(x.dtype)), there)
 
 
 def _body(node: Node, env: dict[int, Any]) -> Any:

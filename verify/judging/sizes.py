@@ -22,6 +22,7 @@ from gtape.tensors.tensor import convert_to_tensor
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.causes.choices import tied_decisions
 from gtape.verify.judging.again import Again
+from gtape.verify.judging.random_moves import random_moves
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.oracles.oracle import Oracle
@@ -110,7 +111,7 @@ def _is_apart(recording: Recording, program: Program) -> bool:
     here = [np.asarray(t._value) for t in recording.inputs]
     for way in range(_WAYS):
         rng = np.random.default_rng(67 + way)
-        moves = [rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape) for x in here]
+        moves = [random_moves(x, rng) for x in here]
         for sign in (-1.0, 1.0):
             point = [(x + sign * _step(x) * u).astype(x.dtype) for x, u in zip(here, moves, strict=True)]
             made = _replayed(program, point)
