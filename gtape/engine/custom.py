@@ -323,9 +323,10 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
     Raises
     ------
     TypeError
-        If variables are read inside and `grad_fn` does not take ``variables``, or `f` returns no gradient function.
+        If `declared` is no text, or `f` no function; at a call, if variables are read inside and `grad_fn` does not
+        take ``variables``, or `f` returns no gradient function.
     ValueError
-        If `grad_fn` returns a wrong number of gradients.
+        If `declared` is an empty text; in a sweep, if `grad_fn` returns a wrong number of gradients.
 
     Examples
     --------
@@ -339,6 +340,7 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
     >>> tape.gradient(y, x).numpy()
     np.float32(1.0)
     """
+    _refuse_without_reason(declared)
     if f is None:
         return functools.partial(custom_gradient, declared=declared)
     if isinstance(f, str):
@@ -346,6 +348,20 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
     if not callable(f) and not isinstance(f, (staticmethod, classmethod)):
         raise TypeError(f"custom_gradient takes a function, not {shown(f)}")
     return CustomGradient(f, declared)
+
+
+def _refuse_without_reason(declared: Any) -> None:
+    """An error if `declared` is neither None nor a reason, because a declaration switches the check of a body off."""
+    advice = (
+        "custom_gradient(declared=...) takes the reason why the gradient differs from the derivative of the body, as "
+        "declared='clips the gradient'; leave declared out if the gradient is this derivative"
+    )
+    if declared is None:
+        return
+    if not isinstance(declared, str):
+        raise TypeError(f"{advice}: {shown(declared)} is no text")
+    if not declared.strip():
+        raise ValueError(f"{advice}: the text is empty")
 
 
 class CustomGradient:

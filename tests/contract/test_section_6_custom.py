@@ -585,3 +585,21 @@ def test_recompute_grad_keeps_the_gradients_of_tensors_that_are_no_arguments(mod
     s, c = np.sin(0.7), np.cos(0.7)
     slope = tape.gradient(y, x) if mode != "forward" else acc.jvp(y)
     np.testing.assert_allclose(slope, 4 * 0.7 * s**2 + 4 * 0.7**2 * s * c + 2 * s * c, rtol=1e-15)
+
+
+@pytest.mark.parametrize("declared", [False, True, 3, b"clips", ["clips"]])
+def test_a_declaration_that_is_no_text_is_refused_at_decoration(declared: Any) -> None:
+    with pytest.raises(TypeError, match="takes the reason why the gradient differs"):
+        tf.custom_gradient(declared=declared)
+    with pytest.raises(TypeError, match="is no text"):
+        tf.custom_gradient(lambda x: (x, lambda g: g), declared=declared)
+
+
+@pytest.mark.parametrize("declared", ["", " \n"])
+def test_a_declaration_without_a_reason_is_refused_at_decoration(declared: str) -> None:
+    with pytest.raises(ValueError, match="the text is empty"):
+        tf.custom_gradient(declared=declared)
+
+
+def test_none_declares_no_gradient() -> None:
+    assert tf.custom_gradient(declared=None)(lambda x: (x, lambda g: g)).declared is None
