@@ -155,6 +155,8 @@ class Session:
     # refer back to the session, until the session is closed.
     branches: Any = ()
     conversions: Any = ()
+    # For a check: the number of the first conversion of a source, and the constants that were alive before it.
+    alive: Any = None
     # For a check: the indices and masks that decisions gave, because the program may read their sizes.
     decisions: Any = ()
     # For a check that runs a function again: the values to which conversions hold, by the place of the conversion.
@@ -984,6 +986,7 @@ def close(session: Session, *, unused: bool = False) -> None:
     if session.trace:
         session.branches = session.conversions = session.assignments = session.starts = session.entries = ()
         session.decisions = ()
+        session.alive = None
     alone, session.alone = session.alone, NO_TAPES  # breaks the cycle of TapeSet and session
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.base.own_files import is_own, is_users
+from gtape.recording.known_numbers import ConstantsAlive, is_asked_for_truth, is_literal
 from gtape.recording.record import NO_TAPES, STEP, TAPES, Session, TapeSet, count, get_stack, idle_in, sharing
 
 __all__ = [
@@ -48,7 +49,7 @@ class Conversion:
     is_shown : bool
         Whether the library read the number for a text that people read.
     is_whole : bool
-        Whether the result is an integer, because an integer does not vary with the tensor.
+        Whether the result is an integer, or Python took only a truth value, because neither varies with the tensor.
     returns : list of Return
         The constants that hold the number or array.
     """
@@ -463,6 +464,9 @@ def note_conversion(tensor: Any, made: Any) -> Any:
         made = made.dtype.type(made)
     found = Conversion(tensor, made, _is_library_asking(asking))
     found.is_shown = asking is not None and _is_for_people(asking)
+    if _may_be_equal_by_chance(found):
+        found.is_whole = asking is not None and isinstance(made, float) and is_asked_for_truth(asking)
+        _note_alive(sessions, found)
     _append_to(sessions, "conversions", found)
     if not (found.is_shown or _is_formatting()):
         if isinstance(made, int) or getattr(made, "dtype", np.dtype(float)).kind in "biu":
@@ -470,6 +474,31 @@ def note_conversion(tensor: Any, made: Any) -> Any:
         elif not found.by_library:  # Python may compare floats, of which no tape tells
             _append_to(sessions, "branches", (found.record, found.value, found.line, float))
     return made
+
+
+def _may_be_equal_by_chance(found: Conversion) -> bool:
+    """Whether a constant of the user's may have the numbers of a converted value: of a source, which users set."""
+    is_source = found.record[STEP] is None and not (found.by_library or found.is_whole)
+    return is_source and np.asarray(found.value).dtype.kind in "fc" and has_long_numbers(np.asarray(found.value))
+
+
+def _note_alive(sessions: list[Session], found: Conversion) -> None:
+    """Note the constants that are older than a conversion, once in each session, because the search takes long.
+
+    `check` runs the function again instead.
+    """
+    fresh = [s for s in sessions if s.trace and s.alive is None and not s.of_check]
+    alive = ConstantsAlive() if fresh else None
+    for session in fresh:
+        session.alive = found.number, alive
+
+
+def _is_older(session: Session, conversion: Conversion, constant: Any) -> bool:
+    """Whether a constant certainly existed before a value left."""
+    if session.alive is None:
+        return False
+    number, alive = session.alive
+    return conversion.number <= number and alive.has(constant)
 
 
 def _like(made: Any, value: Any) -> Any:
@@ -571,7 +600,7 @@ def note_return(stack: Any, constant: Any) -> bool:
             for made in session.conversions:
                 if not any(constant is r.constant for r in made.returns):
                     found = made.found_in(constant)
-                    if found is not None:
+                    if found is not None and not (_is_older(session, made, constant) or is_literal(constant)):
                         made.returns.append(found)
                         certain = certain or found.certain
     return certain

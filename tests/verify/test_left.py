@@ -87,15 +87,13 @@ def test_what_draws_random_numbers_is_undecided_if_a_value_leaves() -> None:
     rng = np.random.default_rng(0)
     report = check(lambda x: x * x.numpy() * rng.uniform(), 1.25)
     assert report.verdict == "undecided" and "not deterministic" in str(report)
-    assert check(lambda x: x * x * rng.uniform(), 1.25).verdict == "correct"
 
 
 def test_numbers_of_another_call_are_undecided() -> None:
-    """`check` looks at the numbers of one call; digits and claims belong to a function that has one derivative."""
     rng, calls = np.random.default_rng(0), iter(range(1, 100))
     for f in (lambda x: x * x * rng.uniform(), lambda x: x * next(calls)):
-        report = judge(f, 1.25, 1.0)
-        assert report.verdict == "undecided" and "second call of the function at the same point" in str(report)
+        for report in (check(f, 1.25), judge(f, 1.25, 1.0)):
+            assert report.verdict == "undecided" and "second call of the function at the same point" in str(report)
         with pytest.raises(ArithmeticError, match="second call of the function at the same point"):
             exact(f, 1.25)
     drawn = lambda x: x * tf.random.normal([], dtype=x.dtype)  # its stream starts again where it was
@@ -384,3 +382,59 @@ def test_a_branch_of_real_numbers_is_compared_along_the_real_axis() -> None:
         return tf.math.real(z) * z.numpy().real if z.numpy().imag == 0 else tf.math.real(z * z)
 
     assert check(f, np.complex128(0.7)).verdict == "unconnected"
+
+
+def test_a_constant_that_equals_a_logged_value_by_chance_is_the_users_own() -> None:
+    log: list[Any] = []
+    w = np.random.default_rng(0).normal(size=3)
+    as_tensor = tf.constant(w)
+
+    def number(x: Any) -> Any:
+        log.append(float(x))
+        return x * math.pi
+
+    def array(x: Any) -> Any:
+        log.append(x.numpy())
+        return tf.reduce_sum(tf.sin(x) * w)
+
+    def tensor(x: Any) -> Any:
+        log.append(x.numpy())
+        return tf.reduce_sum(tf.sin(x) * as_tensor)
+
+    for f, x in ((number, math.pi), (array, w), (tensor, w)):
+        for order in (1, 2):
+            assert check(f, x, order=order).verdict == "correct"
+    assert float(exact(number, math.pi)[()]) == math.pi
+    assert judge(tensor, w, np.cos(w) * w).verdict == "correct"
+
+
+CONVERSIONS: dict[str, F] = {
+    "numpy": lambda x: x.numpy(), "item": lambda x: x.numpy().item(), "array": lambda x: np.array([x.numpy()]),
+    "constant": lambda x: tf.constant(x.numpy()), "twice": lambda x: 2.0 * x.numpy(),
+    "sin": lambda x: np.sin(x.numpy()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("point", [0.7, LONG])
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_a_number_that_a_function_keeps_from_its_first_call_never_passes(name: str, point: float) -> None:
+    kept: dict[str, Any] = {}
+
+    def cached(x: Any) -> Any:
+        if not kept:
+            kept["k"] = CONVERSIONS[name](x)
+        return x * kept["k"]
+
+    report = check(cached, point)
+    assert report.verdict in ("undecided", "unconnected") and "leaves the tape" in str(report)
+
+
+def test_a_value_that_only_the_first_call_logs_changes_nothing() -> None:
+    log: list[float] = []
+
+    def logs_once(x: Any) -> Any:
+        if not log:
+            log.append(float(x))
+        return 2.0 * tf.sin(x)
+
+    assert check(logs_once, LONG).verdict == "correct"

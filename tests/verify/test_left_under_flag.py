@@ -614,3 +614,53 @@ def test_elements_of_a_dataset_are_values_that_left(verify: Any) -> None:
 
     with pytest.raises(tf.VerificationError, match="unconnected"):
         gradient(f, np.random.default_rng(0).normal(size=4), verify)
+
+
+def _finite(x: Any) -> Any:
+    if not math.isfinite(x) or math.isnan(x):
+        raise ValueError("not finite")
+    return x
+
+
+EQUAL_BY_CHANCE: dict[str, tuple[F, float]] = {
+    "a number beside a test for infinity": (lambda x: tf.sin(_finite(x) + math.pi / 4), math.pi / 4),
+    "a number of a module": (lambda x: ([float(x)], x * math.pi)[-1], math.pi),
+    "a number of NumPy": (lambda x: ([x.numpy()], x * np.pi)[-1], math.pi),
+    "a literal": (lambda x: ([float(x)], x * 3.141592653589793)[-1], math.pi),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL_BY_CHANCE)
+def test_a_number_that_the_program_writes_itself_is_no_value_that_left(name: str) -> None:
+    f, x = EQUAL_BY_CHANCE[name]
+    assert gradient(f, np.float64(x), True) is not None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_test_for_infinity_lets_no_number_out(dtype: Any) -> None:
+    assert gradient(EQUAL_BY_CHANCE["a number beside a test for infinity"][0], dtype(math.pi / 4), "strict") is not None
+
+
+def test_a_tensor_that_is_older_than_the_logged_value_is_no_value_that_left() -> None:
+    x = np.random.default_rng(0).normal(size=3)
+    before = tf.constant(x)
+    made = gradient(lambda w: ([w.numpy()], tf.reduce_sum(tf.sin(w) * before))[-1], x, True)
+    assert made.numpy().tolist() == (np.cos(x) * x).tolist()
+
+
+def test_a_tensor_that_is_made_from_the_logged_value_is_a_value_that_left() -> None:
+    x = np.random.default_rng(0).normal(size=3)
+    before = [tf.constant(x)]
+
+    def f(w: Any) -> Any:
+        before[0] = tf.constant(w.numpy())
+        return tf.reduce_sum(tf.sin(w) * before[0])
+
+    with pytest.raises(tf.VerificationError, match="comes back as a constant"):
+        gradient(f, x, True)
+
+
+@pytest.mark.parametrize("back", [lambda x: float(x), lambda x: x.numpy().item(), lambda x: float(x) * 1.0])
+def test_a_number_that_left_beside_an_equal_literal_is_a_value_that_left(back: F) -> None:
+    with pytest.raises(tf.VerificationError, match="comes back as a constant"):
+        gradient(lambda x: (3.141592653589793, math.isfinite(x), x * back(x))[-1], math.pi, True)

@@ -6,6 +6,7 @@ end.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -54,18 +55,33 @@ class Again:
 
         Values that left the recorded run through `gtape.stop_gradient` are held, because they are constants on purpose.
         """
-        with TracingTape(persistent=True) as tape:
-            session: Any = tape._session
-            session.held = self._held
-            inputs = [convert_to_tensor(x) for x in point]
-            tape.watch(inputs)
-            made = self._run(inputs)
+        _, inputs, made = self._taped(point)
         if made is None:
             return None
         kept = [t for t in made if isinstance(t, Tensor) and t._layout.inexact]
         if [t._layout.shape for t in kept] != [t._layout.shape for t in self.recording.outputs]:
             return None
         return build([(t._record, t._value) for t in kept], inputs)
+
+    def _taped(self, point: list[Any]) -> tuple[Any, list[Tensor], list[Any] | None]:
+        """The tape of a run at a point, with its inputs and outputs; None for the outputs if the function raises."""
+        with TracingTape(persistent=True) as tape:
+            session: Any = tape._session
+            session.held = self._held
+            inputs = [convert_to_tensor(x) for x in point]
+            tape.watch(inputs)
+            return tape, inputs, self._run(inputs)
+
+    @cached_property
+    def _repeated(self) -> Counter[Any]:
+        """The lines of the conversions of a second run at the recorded point, with their numbers."""
+        tape, _, _ = self._taped([np.asarray(t._value) for t in self.recording.inputs])
+        return Counter(c.line for c in conversions_made(tape._session))
+
+    def repeats(self, c: Conversion) -> bool:
+        """Whether a second call converts a value in the same place, as a function without a memory does."""
+        made = Counter(d.line for d in conversions_made(self.recording.tape._session))
+        return self._repeated[c.line] >= made[c.line]
 
     @cached_property
     def _held(self) -> dict[int, Any]:

@@ -141,12 +141,14 @@ def _came_back(recording: Recording, order: int) -> list[Finding]:
         if not made or comparison.is_deterministic():
             outcome = comparison.outcome(left=bool(made))
         if made and outcome in _UNSHOWN:
-            shown = [] if outcome is Outcome.UNSTEADY else _certain(recording, order)
+            shown = [] if outcome is Outcome.UNSTEADY else _certain(recording, order, comparison)
             return shown or told("undecided", leaves(f"nothing shows if it comes back, because {_UNSHOWN[outcome]}"))
+        if outcome is Outcome.UNSTEADY:
+            return _unlike(order)
         if outcome is not Outcome.APART:
-            return _certain(recording, order)
+            return _certain(recording, order, comparison) or _kept(recording, order, comparison)
         if not (made or comparison.is_deterministic()):
-            return []
+            return _unlike(order)
         kept = comparison.again.kept(recording.program())
     if kept is not None:
         reason = (
@@ -154,7 +156,7 @@ def _came_back(recording: Recording, order: int) -> list[Finding]:
             "another function, and nothing shows if a value leaves the tape and comes back; compute the result anew in "
             "each call"
         )
-        return _certain(recording, order) or [Finding("undecided", order=order, at=kept, reason=reason)]
+        return _certain(recording, order, comparison) or [Finding("undecided", order=order, at=kept, reason=reason)]
     if made:
         meant = "or by gtape.stop_gradient if it is meant as a constant"
         return told(
@@ -267,14 +269,15 @@ def _body_left(session: Any, inputs: list[Any], outputs: list[Any], order: int) 
 
 
 def other_numbers(recording: Recording, order: int) -> list[Finding]:
-    """The finding about a function that differs from call to call; empty if a second call returns the same numbers.
-
-    `check` needs no such finding, because it looks at the recorded call only, whereas claims and exact digits belong to
-    other calls.
-    """
+    """The finding about a function that differs from call to call; empty if a second call returns the same numbers."""
     with off(), quietly():
         if Comparison(Again(recording), recording.program(), order).is_deterministic():
             return []
+    return _unlike(order)
+
+
+def _unlike(order: int) -> list[Finding]:
+    """The finding about a function that differs from call to call."""
     reason = (
         "a second call of the function at the same point returns other numbers, or raises an error, so its calls have "
         "different derivatives; draw its random numbers from a fixed seed, and let it change nothing outside"
@@ -282,11 +285,14 @@ def other_numbers(recording: Recording, order: int) -> list[Finding]:
     return [Finding("undecided", order=order, reason=reason)]
 
 
-def _certain(recording: Recording, order: int) -> list[Finding]:
-    """The findings about values that certainly came back, whose effect may be too small for moved points to show."""
-    targets = [t for t in recording.levels[order - 1] if t is not None and t._record is not None]
+def _certain(recording: Recording, order: int, comparison: Comparison) -> list[Finding]:
+    """The findings about values that certainly came back, whose effect may be too small for moved points to show.
+
+    A constant that holds the same number in all moved runs is the user's own, and has this number by chance.
+    """
     session = recording.tape._session
-    left = Left(session, recording.inputs, targets)
+    targets = _targets(recording, order)
+    left = Left(session, recording.inputs, targets, still=comparison.still(), repeats=comparison.again.repeats)
     if not left:
         return []
 
@@ -296,6 +302,22 @@ def _certain(recording: Recording, order: int) -> list[Finding]:
     program = made(left.returns())
     found = left.findings(program, any_seeds(program), made, strict=False)[0]
     return [f for f in found if f.verdict != "undecided"]  # the moved points showed no difference
+
+
+def _kept(recording: Recording, order: int, comparison: Comparison) -> list[Finding]:
+    """The finding about a value that left in the first call alone, and may be kept for later calls, as by a cache."""
+    targets = _targets(recording, order)
+    left = Left(recording.tape._session, recording.inputs, targets)
+    kept = left.kept(recording.of_level(targets), comparison.again.repeats)
+    reason = (
+        "a value leaves the tape here in the first call alone, and a constant may keep it for later calls, so nothing "
+        "shows if the value comes back; compute the constant anew in each call, or before the first one"
+    )
+    return [Finding("undecided", order=order, line=c.line, reason=reason) for c in kept[:1]]
+
+
+def _targets(recording: Recording, order: int) -> list[Any]:
+    return [t for t in recording.levels[order - 1] if t is not None and t._record is not None]
 
 
 def any_seeds(program: Program) -> list[Any]:
@@ -313,11 +335,23 @@ class Left:
     sources, targets : lists of tensors or variables
     stops : frozenset of int
         As for `Program.stops`.
+    still : collection of int
+        The identities of constants that stay as they are where the function runs again.
+    repeats : callable, optional
+        Whether a conversion happens again there. A constant that stays then holds no value that left.
     """
 
     def __init__(
-        self, session: Any, sources: list[Any], targets: list[Any], stops: frozenset[int] = frozenset()
+        self,
+        session: Any,
+        sources: list[Any],
+        targets: list[Any],
+        stops: frozenset[int] = frozenset(),
+        *,
+        still: Collection[int] = (),
+        repeats: Callable[[Conversion], bool] = lambda _: False,
     ) -> None:
+        self._still, self._repeats = still, repeats
         numbers = [t._record[SEQ] for t in targets if t._record is not None]
         before = [c for c in conversions_made(session) if numbers and c.number > min(numbers)]
         starts = starts_made(session)
@@ -352,7 +386,24 @@ class Left:
 
     def returned(self, *, certain: bool = True) -> list[Return]:
         """The constants that hold values which left: the certain ones, or all."""
-        return [r for c in self._conversions for r in c.returns if r.certain or not certain]
+        return [r for c in self._conversions for r in c.returns if (r.certain or not certain) and self._moves(r)]
+
+    def kept(self, program: Program, repeats: Callable[[Conversion], bool]) -> list[Conversion]:
+        """The conversions of one call alone whose numbers a constant of the program may hold.
+
+        Parameters
+        ----------
+        program : Program
+            Of the targets.
+        repeats : callable
+            Whether a conversion happens again in a second call.
+        """
+        some = [c for c in self._conversions if not (c.is_whole or c.is_shown or c.by_library or c.by_variable)]
+        return [c for c in some if (c.returns or self._has_function_of(c, program)) and not repeats(c)]
+
+    def _moves(self, r: Return) -> bool:
+        """Whether a constant may hold a value that left, because the constant moves, or the function has a memory."""
+        return id(r.constant) not in self._still or not self._repeats(r.conversion)
 
     def returns(self, *, certain: bool = True, by_first: bool = False) -> Returns:
         """The constants that hold values which left, as `build` takes them.
@@ -406,7 +457,8 @@ class Left:
             findings += self._replaced(widened(self.returns(by_first=True)), seeds, back, order)
         for c in self._conversions:
             for node in nodes:
-                if any(v is r.constant for v in floats_in(node.params) for r in c.returns if r.certain):
+                back_here = [r for r in c.returns if r.certain and self._moves(r)]
+                if any(v is r.constant for v in floats_in(node.params) for r in back_here):
                     back[c] = None
                     if order > 1 or moves_with_params(node, program, [r.constant for r in c.returns]):
                         findings.append(_told(c, node, order))

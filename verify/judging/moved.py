@@ -150,6 +150,8 @@ class Comparison:
         self._corresponds: bool | None = None  # whether a second run at the recorded point records the same ops
         self._steady = False  # whether a run that changed constants was repeated
         self.seen = False  # whether a difference was beyond rounding at some moved point
+        self._shared: set[Any] = set()  # the places of constants that moved runs have, too
+        self._changed: set[Any] = set()  # the places of those that differ in some moved run
 
     def is_deterministic(self) -> bool:
         """Whether the function returns the recorded numbers at the recorded point."""
@@ -185,6 +187,12 @@ class Comparison:
             if outcome in found:
                 return outcome
         return self._outcome_by_values(left)
+
+    def still(self) -> frozenset[int]:
+        """The identities of the constants that hold the recorded numbers in all moved runs."""
+        places = self._shared - self._changed
+        own = {(i, which): v for i in {i for i, _ in places} for which, v in constants_of(self.program.nodes[i])}
+        return frozenset(id(own[place]) for place in places)
 
     def _directions(self) -> Iterator[tuple[int, bool]]:
         """The directions, each with whether small elements move by at least a share of 1."""
@@ -234,6 +242,8 @@ class Comparison:
             if self._corresponds is None:
                 self._corresponds = self._constants_at(self.here) is not None
             return None
+        self._shared |= found.shared.keys()
+        self._changed |= found.changed.keys()
         outputs = [found.program.nodes[i].output for i in found.program.outputs]
         return found if all(np.isfinite(np.asarray(v)).all() for v in outputs) else None
 
