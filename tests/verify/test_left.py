@@ -276,7 +276,7 @@ def _differences(f: Callable[[float], float]) -> list[dict[int, Any]]:
     ],
 )  # fmt: skip
 def test_the_least_power_of_a_difference_is_found(difference: F, power: int | None) -> None:
-    assert _power(_differences(difference)) == power
+    assert _power(_differences(difference), 1) == power
 
 
 @pytest.mark.parametrize("f", [tf.tanh, tf.sinh, tf.sigmoid, tf.math.expm1, tf.math.erf, tf.nn.gelu])
@@ -438,3 +438,42 @@ def test_a_value_that_only_the_first_call_logs_changes_nothing() -> None:
         return 2.0 * tf.sin(x)
 
     assert check(logs_once, LONG).verdict == "correct"
+
+
+def test_a_branch_that_only_points_very_close_take_is_followed() -> None:
+    f = lambda x: x * x if abs(float(x) - 0.7) < 1e-9 else x
+    assert check(f, 0.7).verdict == check(f, 0.7, order=2).verdict == "correct"
+    assert float(exact(f, 0.7)[()]) == 1.4
+    leaves = lambda x: x * float(x) if abs(float(x) - 0.7) < 1e-9 else x
+    assert not check(leaves, 0.7).ok
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda x: tf.sign(x) + x if float(x) != 0 else x, 0.0),
+        (lambda x: x * x if float(x) == 0.7 else x, 0.7),
+        (lambda x: x * x if abs(float(x) - 0.7) < 1e-14 else x, 0.7),
+    ],
+)
+def test_the_finding_names_a_branch_of_python_that_no_other_point_takes(f: F, at: float) -> None:
+    report = check(f, at)
+    assert report.verdict == "unconnected" and "Python takes another branch" in str(report)
+    assert "comes back" not in str(report)
+
+
+# Each at 0, with the highest order of the derivatives that the record has right.
+OF_SIZES: dict[str, tuple[F, int]] = {
+    "x |x|": (lambda x: x * abs(float(x)), 1),
+    "x**2 |x|": (lambda x: x * x * abs(float(x)), 2),
+    "x max(x, 0)": (lambda x: x * max(float(x), 0.0), 1),
+    "x + x |x|": (lambda x: x + float(x) * abs(float(x)), 1),
+    "sin x + |x|": (lambda x: tf.sin(x) + abs(float(x)), 0),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_a_size_that_comes_back_counts_from_the_order_whose_derivative_it_changes(name: str) -> None:
+    f, right = OF_SIZES[name]
+    for order in (1, 2):
+        assert check(f, 0.0, order=order).ok == (order <= right)

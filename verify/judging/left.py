@@ -59,6 +59,10 @@ _REPLACED = (
     "too, so the gradient is the derivative by neither of them; keep the later value in a tensor, or write "
     "gtape.stop_gradient where the target is to take a value as a constant"
 )
+_OTHER_BRANCH = (
+    "Python takes another branch at all points beside this one, where the function has other values than the record of "
+    "this branch, so the record does not tell its derivative; choose by gtape's ops, or take another point"
+)
 _UNSHOWN = {
     Outcome.UNSTEADY: "the function is not deterministic",
     Outcome.NOWHERE: "the function cannot run at a moved point",
@@ -157,6 +161,8 @@ def _came_back(recording: Recording, order: int) -> list[Finding]:
             "each call"
         )
         return _certain(recording, order, comparison) or [Finding("undecided", order=order, at=kept, reason=reason)]
+    if made and comparison.branches:
+        return told("unconnected", leaves(_OTHER_BRANCH))
     if made:
         meant = "or by gtape.stop_gradient if it is meant as a constant"
         return told(

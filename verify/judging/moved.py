@@ -148,6 +148,8 @@ class Comparison:
         self._last = 1 + int(np.log(_LONGEST * max(finest, default=1.0)) / np.log(_SHORTER))
         self._effects = False  # whether the effects of moving constants were computed along a direction
         self._corresponds: bool | None = None  # whether a second run at the recorded point records the same ops
+        self._nowhere_closer = False  # whether shorter moves took other branches, too
+        self.branches = False  # whether the function takes other branches at all moved points
         self._steady = False  # whether a run that changed constants was repeated
         self.seen = False  # whether a difference was beyond rounding at some moved point
         self._shared: set[Any] = set()  # the places of constants that moved runs have, too
@@ -186,6 +188,7 @@ class Comparison:
         for outcome in (Outcome.OPEN, Outcome.ALIKE):
             if outcome in found:
                 return outcome
+        self.branches = True
         return self._outcome_by_values(left)
 
     def still(self) -> frozenset[int]:
@@ -205,7 +208,9 @@ class Comparison:
     def _outcome_along(self, way: int, far: bool, left: bool) -> Outcome:
         """As `outcome`, by moves along one direction."""
         sides = {sign: _Side(self.order) for sign in _SIDES}
-        for k in range(self._first, _STEPS):
+        for k in range(self._first, self._last):
+            if k >= _STEPS and (self._nowhere_closer or any(side.points for side in sides.values())):
+                break
             for sign, side in sides.items():
                 made = self._constants(k, sign, way, far) if side.goes_on else None
                 if made is None:
@@ -218,6 +223,7 @@ class Comparison:
                 elif not (made.changed or left or self._steady):
                     return Outcome.ALIKE
                 side.add(k, made)
+        self._nowhere_closer = not any(side.points for side in sides.values())
         outcome = self._shown(sides)
         if outcome in (Outcome.APART, Outcome.OPEN):
             # A step function with small steps follows its argument by longer moves. Smaller steps are those of text.
@@ -322,13 +328,13 @@ class Comparison:
                     if same == _SAME:
                         break
                     continue
-                if self._counts(_power(steps, 2)):
+                if self._counts(_power(steps, self.order, 2)):
                     return Outcome.APART
                 # On one side Python took another branch, or the difference is lost in rounding.
                 alike = lawful or any(d.none or d.clear for d in found.values())
                 return Outcome.ALIKE if alike else Outcome.OPEN
             steps.append(made)
-            power = _power(steps)
+            power = _power(steps, self.order)
             if self._counts(power):
                 return Outcome.APART
             lawful = lawful or power is not None
@@ -416,13 +422,13 @@ class Comparison:
                     continue
                 if not (np.abs(found.gap) > found.rounding).any():
                     # On one side Python took another branch, or the difference is lost in rounding.
-                    return self._counts(_power(steps, 2))
+                    return self._counts(_power(steps, self.order, 2))
                 self.seen = True
                 made[sign] = found
             if not made:
                 continue
             steps.append(made)
-            power = _power(steps)
+            power = _power(steps, self.order)
             if self._counts(power):
                 return True
             lawful = lawful or power is not None
@@ -474,13 +480,16 @@ class Comparison:
         return made if fits else None
 
 
-def _power(steps: list[dict[int, _Difference]], count: int = 3) -> int | None:
+def _power(steps: list[dict[int, _Difference]], order: int, count: int = 3) -> int | None:
     """The least power of the move that the last differences follow; None if they follow none.
 
-    The half sum of both sides holds the even powers, and the half difference the odd ones.
+    The half sum of both sides holds the even powers, and the half difference the odd ones. At a kink of a derivative
+    above the order that is checked, as of ``x * abs(x)`` at 0, they hold powers of the other kind, too.
 
     Parameters
     ----------
+    order : int
+        The order of the derivative that is checked.
     count : int
         The number of differences on each side.
     """
@@ -495,9 +504,9 @@ def _power(steps: list[dict[int, _Difference]], count: int = 3) -> int | None:
     for rest, sign in ((1, -1), (0, 1)):
         gaps = [((m[1].gap + sign * m[-1].gap) / 2, np.maximum(m[1].rounding, m[-1].rounding)) for m in last]
         power = _followed(gaps, scale)
-        if power is not None and not rest and (power < 1 or power % 2):
+        if power is not None and not rest and (power < 1 or (power % 2 and power <= order)):
             return None  # Python took another branch, or at a tie the two sides follow different lines
-        if power is not None and power > 0 and power % 2 == rest:
+        if power is not None and power > 0 and (power % 2 == rest or power > order):
             found.append(power)
     return min(found, default=None)
 
