@@ -24,7 +24,6 @@ PLACES: dict[str, tuple[str, str | None]] = {
     "complex_parts": ("gtape.ops.elementwise.complex_parts", None),
     "numpy_protocol": ("gtape.interop.numpy_protocol", None),
     "GradientTape": ("gtape.tapes.tape", "GradientTape"),
-    "Tensor": ("gtape.tensors.tensor", "Tensor"),
     "refuse_in_traced_calls": ("gtape.recording.record", "refuse_in_traced_calls"),
     "flag": ("gtape.verify.judging.flag", None),
 }

@@ -14,10 +14,11 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from gtape.base import late
 from gtape.base.own_files import is_users
 
-__all__ = ["ConstantsAlive", "is_asked_for_truth", "is_literal"]
+__all__ = ["TENSORS", "ConstantsAlive", "is_asked_for_truth", "is_literal"]
+
+TENSORS: list[type] = []  # the class of tensors, whose module adds it, because imports run one way
 
 _TRUTHS = (math.isfinite, math.isinf, math.isnan, math.isclose)
 _OF_NAMES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF")
@@ -37,8 +38,7 @@ class ConstantsAlive:
     """
 
     def __init__(self) -> None:
-        kind = late.Tensor
-        tensors = [t for t in gc.get_objects() if t.__class__ is kind and getattr(t, "_record", t) is None]
+        tensors = [t for t in gc.get_objects() if t.__class__ in TENSORS and getattr(t, "_record", t) is None]
         self._holders = {id(t._value): weakref.ref(t) for t in tensors}
 
     def has(self, value: Any) -> bool:

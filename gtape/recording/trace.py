@@ -498,7 +498,7 @@ def _is_older(session: Session, conversion: Conversion, constant: Any) -> bool:
     if session.alive is None:
         return False
     number, alive = session.alive
-    return conversion.number <= number and alive.has(constant)
+    return bool(conversion.number <= number and alive.has(constant))
 
 
 def _like(made: Any, value: Any) -> Any:

@@ -19,6 +19,7 @@ from gtape.base.python_values import adapted, array_from_python, cast_number, co
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
+from gtape.recording.known_numbers import TENSORS
 from gtape.recording.trace import (
     note_branch,
     note_conversion,
@@ -257,6 +258,9 @@ class Tensor(PublicTensor):
 
 
 PublicTensor.__name__ = PublicTensor.__qualname__ = "Tensor"  # the name that users know
+
+
+TENSORS.append(Tensor)
 
 
 def wrap(value: Any) -> Tensor:

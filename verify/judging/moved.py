@@ -45,7 +45,7 @@ _NOISE = 0.25  # of these roundings: a part of a difference that may be rounding
 _SHARE = 2.0**-10  # of the change between the points
 _STEPS = 9
 _WAYS = 4  # directions
-_ALONE = {2: "real", 3: "imaginary"}  # the directions that move one part of complex numbers alone
+_AXES = {2: 1.0, 3: 1.0j}  # the directions that move complex numbers along one axis alone
 _LONGEST = 4.0  # the first step; a step of 1 is a root of the rounding
 _SHORTER = 4.0  # how much shorter each step is than the one before
 _LIKE = 0.1  # how exactly a difference must follow a power of the move
@@ -699,9 +699,10 @@ def _part_of(moves: Any, way: int) -> Any:
     The first directions move both parts. Two later ones move one part each, because Python may take another branch
     wherever the other part moves, as at numbers whose imaginary part is 0.
     """
-    if moves.dtype.kind != "c" or way not in _ALONE:
+    if moves.dtype.kind != "c" or way not in _AXES:
         return moves
-    return moves.real + 0j if _ALONE[way] == "real" else 1j * moves.imag
+    axis = _AXES[way]
+    return (moves * axis.conjugate()).real * (axis + 0j)
 
 
 def _beside(x: Any, there: Any, by: Any) -> Any:
