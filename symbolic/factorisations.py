@@ -74,7 +74,7 @@ def factorisation(
             for out, v in zip(outs, made if isinstance(made, tuple) else (made,), strict=True):
                 out[i] = v
 
-    def mirror(W: Any, a: Any) -> Any:
+    def mirror(W: Any, a: Any, **params: Any) -> Any:
         if W.symbolic:
             raise without_formula(name)
         a = objects(a)
@@ -88,14 +88,14 @@ def factorisation(
         run(lambda at, *x: factors(W, *x), a.shape[: a.ndim - axes], outs, [a, *(recorded or [None] * len(outs))])
         return tuple(outs) if several else outs[0]
 
-    def parametrised_mirror(W: Any, y: Any, a: Any) -> Any:
+    def parametrised_mirror(W: Any, y: Any, a: Any, **params: Any) -> Any:
         ins = [*(y if several else (y,)), a]
         outs = [np.empty(np.shape(x), dtype=object) for x in ins]
         run(whole, outs[0].shape[: outs[0].ndim - ranks[0]], outs, ins)
         return (tuple(outs[:-1]) if several else outs[0]), outs[-1]
 
     array(name, mirror)
-    parametrised(name, 0, parametrised_mirror, shapes=shapes)
+    parametrised(name, 0, parametrised_mirror, shapes=lambda shape, **params: shapes(shape))
 
 
 def side_by_side(vectors: list[Any], shape: tuple[int, ...]) -> Any:

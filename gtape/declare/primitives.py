@@ -121,7 +121,8 @@ class Primitive:
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     along : callable or None
-        ``along(xp, y, tangent)`` returns other outputs for `y` that forward mode then follows, without recording.
+        ``along(xp, y, tangent, nesting, **params)`` returns other outputs for `y` that forward mode then follows,
+        without recording. `nesting` is the `gtape.engine.nesting.Nesting` of the input.
         `tangent` is that of the only input. For factorisations, whose vectors are not determined at equal values.
     diagonal : callable or None
         ``diagonal(d, i, inputs)`` returns the stacked cotangents of argument `i`, given the diagonal `d` of the

@@ -17,6 +17,7 @@ from gtape.base.half_precision import narrowed
 from gtape.base.layout import FLOAT, make_layout
 from gtape.declare.primitives import Primitive
 from gtape.engine.fast.steps import Seen, remember
+from gtape.engine.nesting import Nesting
 from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
 from gtape.engine.worlds import NARROW, NUMPY, TAPE
 from gtape.recording import record
@@ -265,16 +266,21 @@ def connections(
     return (), parents, idle, idle
 
 
-def _chosen_along(stack: record.Stack, along: Callable[..., Any], x: Tensor, out: Any) -> Any:
+def _chosen_along(
+    stack: record.Stack, along: Callable[..., Any], x: Tensor, params: dict[str, Any], out: Any
+) -> Any:  # fmt: skip
     """The outputs for the direction in which forward mode moves the input; `out` itself without a direction.
 
     With two accumulators the direction of either will do, because second derivatives are symmetric.
     """
+    direction = None
     for session in stack.sessions:
         tangent = None if session.forward is None else session.forward.tangent(x)
-        if tangent is not None:
-            return along(TAPE, out, tangent)
-    return out
+        if tangent is not None and direction is None:
+            direction = tangent
+    if direction is None:
+        return out
+    return along(TAPE, out, direction, Nesting(stack, x), **params)
 
 
 def record_any(
@@ -285,7 +291,8 @@ def record_any(
         record.note_read(stack, tensors)
     several = out.__class__ is tuple
     if several and prim.along is not None:
-        out = _chosen_along(stack, prim.along, tensors[0], out)
+        out = _chosen_along(stack, prim.along, tensors[0], params, out)
+        stack = record.get_stack()  # because an accumulator may have opened a session
     outs: tuple[Tensor, ...] = out if several else (out,)
     if not stack.sessions:
         return out

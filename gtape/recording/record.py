@@ -137,6 +137,8 @@ class Session:
     all_watched: list[Any] | None = None
     # Whether a custom gradient was recorded. If so, a sweep calls a function of the user.
     custom = False
+    # Whether an accumulator opened the session for the slopes of cotangents (see `gtape.engine.nesting`).
+    of_slopes = False
     # Whether `gtape.verify.check` made the session. `check` itself looks for gradients without a record.
     of_check = False
     # For a check: whether ops on results of all other sessions are recorded, too, although no gradient reaches these.

@@ -123,11 +123,12 @@ class _Push:
     keep both alive.
     """
 
-    __slots__ = ("outer", "session")
+    __slots__ = ("outer", "session", "slopes")
 
     def __init__(self) -> None:
         self.session: Any = None  # later a weak reference
         self.outer: tuple[Session, ...] = ()
+        self.slopes: Session | None = None  # opened by `gtape.engine.nesting`
 
     def tangent(self, x: Any) -> Tensor | None:
         """The tangent of a tensor or variable; None without one."""
@@ -331,6 +332,10 @@ class ForwardAccumulator:
         return self
 
     def _exit(self, *exc: Any) -> None:
+        slopes = self._push.slopes
+        if slopes is not None:
+            record.close(slopes)
+            self._push.slopes = None
         if self._session.inside is not None:
             record.leave(self._session)
             self._push.outer = ()

@@ -11,6 +11,7 @@ import pytest
 
 import gtape as tf
 from gtape import linalg
+from gtape.recording.record import get_stack
 from gtape.verify import check, judge
 
 STEP = mp.mpf(10) ** -30
@@ -26,6 +27,10 @@ def dot(x: Any) -> Any:
 
 def exact_dot(x: Any) -> Any:
     return sum(x[i, j] * mp.mpf(float(WEIGHTS[i, j])) for i in range(x.rows) for j in range(x.cols))
+
+
+def active_sessions() -> tuple[Any, ...]:
+    return get_stack().sessions
 
 
 def symmetric(m: Any) -> Any:
@@ -251,6 +256,130 @@ def test_vectors_of_values_that_rounding_tells_apart_keep_their_derivatives() ->
     np.testing.assert_allclose(abs(pushed(mixed, x, e).numpy()), slope, rtol=1e-12)
 
 
+# ---------------------------------------------------------------------------------------------- values alone
+
+
+def values_of(m: Any) -> Any:
+    return tf.reduce_sum(tf.constant([1.0, -2.0, 0.5][: m.shape[-1]], m.dtype) * linalg.eigvalsh(m))
+
+
+def singular_values_of(m: Any) -> Any:
+    return tf.reduce_sum(tf.constant([1.0, -2.0, 0.5][: m.shape[-1]], m.dtype) * linalg.svd(m, compute_uv=False))
+
+
+UNEQUAL = {
+    "1, 1 + 1e-13 and 3": (values_of, diagonal(1.0, 1.0 + 1e-13, 3.0)),
+    "0, 1e-160 and 1": (values_of, diagonal(0.0, 1e-160, 1.0)),
+    "0, 1e-300 and 1": (values_of, diagonal(0.0, 1e-300, 1.0)),
+    "a full matrix": (values_of, turned(diagonal(1.0, 1.0 + 1e-14, 3.0))),
+    "singular values 1 + 1e-15 and 1": (singular_values_of, diagonal(1.0 + 1e-15, 1.0)),
+    "singular values 1, 2e-160 and 1e-160": (singular_values_of, diagonal(1.0, 2e-160, 1e-160)),
+    "singular values of a tall matrix": (singular_values_of, diagonal(3.0, 1e-20, 0.0)[:, :2]),
+    "single precision": (values_of, diagonal(1.0, 1.0 + 2.0**-22, 3.0).astype(np.float32)),
+    "singular values in single precision": (singular_values_of, diagonal(1.0, 2e-30, 1e-30).astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_forward_mode_has_the_slopes_of_reverse_mode_at_all_values_that_differ(name: str) -> None:
+    f, m = UNEQUAL[name]
+    found = first_derivatives(f, m)
+    np.testing.assert_allclose(found["forward"], found["reverse"], rtol=0, atol=16 * float(np.finfo(m.dtype).eps))
+    negative = np.array([pushed(f, tf.constant(m), -e).numpy() for e in directions(m)])
+    np.testing.assert_array_equal(negative, -found["forward"])
+
+
+def test_forward_mode_takes_the_slopes_of_one_side_at_equal_values() -> None:
+    m = diagonal(1.0, 1.0, 3.0)
+    e = np.zeros((3, 3))
+    e[0, 0] = 1.0
+    assert pushed(values_of, tf.constant(m), e).numpy() == -2.0
+    assert pushed(values_of, tf.constant(m), -e).numpy() == -1.0
+
+
+def test_forward_products_at_close_eigenvalues_pass_the_check() -> None:
+    m = diagonal(1.0, 1.0 + 1e-13, 3.0)
+    with tf.verifying("strict"):
+        for sign in (1.0, -1.0):
+            got = pushed(values_of, tf.constant(m), sign * np.diag([1.0, 0.0, 0.0]))
+            assert got.numpy() == sign
+
+
+def exact_curvature(m: Any, first: Callable[[int, Any], Any], second: Callable[[int, Any], Any], t: Any) -> Any:
+    """The Hessian of a function of the eigenvalues of (x + x')/2, times `t`, at a diagonal matrix (Daleckii-Krein)."""
+    w, t = [mp.mpf(float(x)) for x in np.diag(m)], (t + t.T) / 2
+    made = np.zeros(m.shape)
+    with mp.workdps(700):
+        for i, j in np.ndindex(*m.shape):
+            d = w[i] - w[j]
+            q = second(i, w[i]) if d == 0 else (first(i, w[i]) - first(j, w[j])) / d
+            made[i, j] = float(q * mp.mpf(t[i, j]))
+    return made.ravel()
+
+
+def exponentials(m: Any) -> Any:
+    return tf.reduce_sum(tf.exp(linalg.eigvalsh(symmetric(m))))
+
+
+def weighted_exponentials(m: Any) -> Any:
+    return tf.reduce_sum(tf.constant([1.0, -2.0, 0.5], m.dtype) * tf.exp(linalg.eigvalsh(symmetric(m))))
+
+
+GAPS_OF_VALUES = [1e-300, 1e-160, 1e-20, 1e-14, 1e-13, 1e-12, 1e-10, 1e-8, 1e-6]
+FACTORS = [mp.mpf(1), mp.mpf(-2), mp.mpf(0.5)]
+
+
+@pytest.mark.parametrize("gap", GAPS_OF_VALUES)
+@pytest.mark.parametrize("mode", ["reverse over reverse", "forward over reverse"])
+def test_second_derivatives_of_values_keep_their_digits_at_every_gap(mode: str, gap: float) -> None:
+    cases: list[tuple[Any, Any, Any]] = [
+        (exponentials, lambda i, x: mp.exp(x), lambda i, x: mp.exp(x)),
+        (weighted_exponentials, *[lambda i, x: FACTORS[i] * mp.exp(x)] * 2),
+        (lambda m: values_of(symmetric(m)), lambda i, x: FACTORS[i], lambda i, x: 0),
+    ]
+    for m in (diagonal(1.0, 1.0 + gap, 3.0), diagonal(0.0, gap, 1.0)):
+        if m[0, 0] == m[1, 1]:
+            continue
+        for f, first, second in cases:
+            got = second_derivatives(f, m, DIRECTION)[mode]
+            right = exact_curvature(m, first, second, DIRECTION)
+            assert off(got, right) <= (1e-9 if gap == 1e-6 and f is exponentials else 1e-15), (m[1, 1], f)
+
+
+@pytest.mark.parametrize("gap", [1e-17, 1e-20, 1e-160])
+def test_mixed_mode_divides_by_the_smallest_differences(gap: float) -> None:
+    m = diagonal(0.0, gap, 1.0)
+    e = np.zeros((3, 3))
+    e[1, 0] = 1.0
+    got = pushed(lambda x: pulled(values_of, x), tf.constant(m), e).numpy()
+    np.testing.assert_allclose(got[1, 0], -6.0 / gap, rtol=1e-15)
+
+
+@pytest.mark.parametrize("gap", [1e-14, 1e-11, 1e-8])
+def test_mixed_second_derivatives_of_values_pass_the_check(gap: float) -> None:
+    m = diagonal(1.0, 1.0 + gap, 3.0)
+    for f in (exponentials, values_of):
+        right = second_derivatives(f, m, DIRECTION)["forward over reverse"]
+        with tf.verifying("strict"):
+            got = pushed(lambda x, f=f: pulled(f, x), tf.constant(m), DIRECTION).numpy().ravel()
+        np.testing.assert_allclose(got, right, rtol=1e-15)
+
+
+def test_an_accumulator_ends_all_that_it_opened() -> None:
+    x = tf.constant(diagonal(1.0, 1.0 + 1e-14, 3.0))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with tf.autodiff.ForwardAccumulator(x, tf.constant(DIRECTION)) as acc:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = exponentials(x)
+            g = inner.gradient(y, x)
+        after = tf.reduce_sum(acc.jvp(g))
+        assert tf.reduce_sum(x).numpy() == np.trace(x.numpy())
+    assert tape.gradient(after, x) is not None
+    assert not active_sessions()
+
+
 # ---------------------------------------------------------------------------------------------- complex matrices
 
 
@@ -304,6 +433,12 @@ def test_right_tangents_pass_the_check() -> None:
                 m = case.at(gap)
                 got = float(pushed(case.f, tf.constant(m), DIRECTION).numpy())
                 np.testing.assert_allclose(got, exact_first(case.exact, m) @ DIRECTION.ravel(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("gap", [1e-300, 1e-160, 1e-20])
+def test_second_derivatives_by_the_smallest_differences_pass_the_check(gap: float) -> None:
+    report = check(values_of, diagonal(0.0, gap, 1.0), order=2)
+    assert report.ok, report.summary()
 
 
 @pytest.mark.slow

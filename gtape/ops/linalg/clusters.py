@@ -17,6 +17,7 @@ from gtape.declare.conventions import PRODUCTS, RATIOS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT, stable
+from gtape.engine.nesting import Nesting, follows_slopes
 from gtape.engine.slopes import slope
 from gtape.engine.worlds import TAPE
 from gtape.kernels.double import doubled
@@ -32,6 +33,7 @@ Array = Any
 
 # A finite bound above all numbers. Infinity is not used, because infinity times zero is NaN.
 _UNKNOWN = 2.0**500
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 # ---------------------------------------------------------------------------------------------- clusters
@@ -77,9 +79,9 @@ def _zero(w: Array, least: float) -> Array:
         return np.abs(w) <= least * np.abs(w).max(axis=-1, keepdims=True, initial=0.0, where=np.isfinite(w))
 
 
-def _null(w: Array, bits: int, shape: tuple[int, int]) -> Array:
-    """The singular values that are 0 but for roundings, if their vectors are no single pair."""
-    zeros = _zero(w, least_gap(w.shape[-1], bits))
+def _null(w: Array, bits: int, shape: tuple[int, int], *, ties: bool = False) -> Array:
+    """The singular values that are 0, if `ties`, or 0 but for roundings, if their vectors are no single pair."""
+    zeros = _zero(w, 0.0 if ties else least_gap(w.shape[-1], bits))
     return zeros & ((zeros.sum(axis=-1, keepdims=True) > 1) | (shape[0] != shape[1]))
 
 
@@ -280,8 +282,9 @@ def _runs(near: Array) -> list[slice]:
     return runs
 
 
-def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int, side: str) -> Array:
-    near, zeros = _near(w, bits), _turned_zeros(u, v, w, bits, side)
+def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int, side: str, ties: bool) -> Array:
+    near = _within(w, 0.0 if ties else least_gap(w.shape[-1], bits))
+    zeros = _turned_zeros(u, v, w, bits, side, ties)
     if not near.any() and not zeros.any():
         return x
     made = x.copy()
@@ -298,10 +301,10 @@ def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: in
     return made
 
 
-def _turned_zeros(u: Array, v: Array, w: Array, bits: int, side: str) -> Array:
+def _turned_zeros(u: Array, v: Array, w: Array, bits: int, side: str, ties: bool) -> Array:
     if side == "both":
         return np.zeros(w.shape, dtype=bool)
-    return _null(w, bits, (u.shape[-2], v.shape[-2]))
+    return _null(w, bits, (u.shape[-2], v.shape[-2]), ties=ties)
 
 
 def _null_vectors(t: Array, u: Array, v: Array, zeros: Array, side: str) -> Array:
@@ -317,33 +320,46 @@ def _null_vectors(t: Array, u: Array, v: Array, zeros: Array, side: str) -> Arra
 # The columns `x`, turned inside clusters of equal values so that U'TV is diagonal there. Along A + hT the values and
 # vectors are then analytic in h, in sorted order. Second derivatives by T and any other direction therefore need no
 # motion inside clusters, because they hold that motion times the zeros beside the diagonal of U'TV. The left and the
-# right vectors of singular values 0 turn separately, in the whole null spaces.
+# right vectors of singular values 0 turn separately, in the whole null spaces. `ties` turns only values that are equal
+# to the last bit: other values have first derivatives of their own, which are the diagonal of U'TV without a turn.
 _turned_in_clusters = primitive(
-    "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits", "side"), missing=(0,),
+    "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits", "side", "ties"), missing=(0,),
     rounding=stable(0.5), domain=Domain(*[ANY_REAL] * 5, where=lambda x, t, u, v, w, *_: not _near(w, 24).any()),
     samples=(
-        (((2, 2), (2, 2), (2, 2), (2, 2), (2,)), {"bits": 53, "side": "both"}),
-        (((2, 3, 2), (2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53, "side": "both"}),
+        (((2, 2), (2, 2), (2, 2), (2, 2), (2,)), {"bits": 53, "side": "both", "ties": False}),
+        (((2, 3, 2), (2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53, "side": "both", "ties": False}),
     ),
 )  # fmt: skip
 
 
 def turned_towards(
-    xp: Any, columns: dict[str, Any], t: Callable[[], Any], u: Any, v: Any, w: Any, bits: int
+    xp: Any, columns: dict[str, Any], t: Callable[[], Any], u: Any, v: Any, w: Any, bits: int, values_of: Nesting | None
 ) -> tuple[Any, ...]:
-    """The `columns` of an output by their side (left, right, or both), turned in the direction that `t` returns."""
-    if isinstance(w._value, np.ndarray) and not _any_turn(columns, u, v, w, bits):
+    """The `columns` of an output by their side (left, right, or both), turned in the direction that `t` returns.
+
+    `values_of` is None if the program gets the columns, too. If it gets only the values, near values that differ keep
+    their columns, because a turn changes their first derivatives. But second derivatives of symmetric functions need
+    the turn if outer tapes or accumulators differentiate the tangents, or if inner tapes lack the slopes in clusters.
+    """
+    known = isinstance(w._value, np.ndarray)
+    ties = values_of is not None and not values_of.outside
+    if values_of is not None and ties and values_of.inside:
+        if known and not _any_turn(columns, u, v, w, bits, wide=True):
+            return tuple(columns.values())
+        ties = known and values_of.follow_slopes()
+    if known and not _any_turn(columns, u, v, w, bits):
         return tuple(columns.values())
     with record.off():
         along = t()
-        return tuple([xp.turned_in_clusters(x, along, u, v, w, bits=bits, side=s) for s, x in columns.items()])
+        turned = [xp.turned_in_clusters(x, along, u, v, w, bits=bits, side=s, ties=ties) for s, x in columns.items()]
+    return tuple(turned)
 
 
-def _any_turn(columns: dict[str, Any], u: Any, v: Any, w: Any, bits: int) -> bool:
-    if _any_cluster(w, bits):
+def _any_turn(columns: dict[str, Any], u: Any, v: Any, w: Any, bits: int, *, wide: bool = False) -> bool:
+    if _any_cluster(w, bits, wide=wide):
         return True
     left, right, values = (np.asarray(y._value) for y in (u, v, w))
-    return any(_turned_zeros(left, right, values, bits, side).any() for side in columns)
+    return any(_turned_zeros(left, right, values, bits, side, ties=False).any() for side in columns)
 
 
 # ---------------------------------------------------------------------------------------------- slopes
@@ -360,6 +376,8 @@ class Slopes(NamedTuple):
         quotient of the differences of what the means of clusters leave out of the cotangents.
     weights : array, shape [..., n, n]
         For each such pair the reciprocal of the number of values in the cluster.
+    heads : array, shape [..., n, n]
+        For each such pair 1 if the second value is the first of the cluster, otherwise 0.
     zeros : array of bools, shape [..., n]
         The singular values 0 of a function that is even there, because its cotangents are 0.
     odd : array, shape [..., n]
@@ -373,6 +391,7 @@ class Slopes(NamedTuple):
 
     even: Array
     weights: Array
+    heads: Array
     zeros: Array
     odd: Array
     sums: Array
@@ -382,13 +401,17 @@ class Slopes(NamedTuple):
 def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | None = None) -> Slopes | None:
     """The slopes of cotangents of eigenvalues, or of singular values; None without clusters or a tape.
 
+    Cotangents that are no symmetric function of the values of a cluster differ by more than the slope times the
+    difference of the values. Then their quotients have all digits, and reverse mode finds these by itself. Forward mode
+    does not, because the vectors of near values rest in it.
+
     Parameters
     ----------
     shape : tuple of two ints, optional
         The shape of the matrices with these singular values.
     """
-    pull = slope(gw, w)
-    if pull is None:
+    pull, pushed = slope(gw, w), follows_slopes(w)
+    if pull is None and not pushed:
         return None
     some_zeros = shape is not None and _any_null(w, bits, shape)
     if not some_zeros and not _any_cluster(w, bits, wide=True):
@@ -397,12 +420,14 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | N
     n = values.shape[-1]
     least = least_gap(n, bits)
     zeros = _null(values, bits, shape) if shape is not None else np.zeros(values.shape, dtype=bool)
-    even, weights = np.zeros((2, *values.shape, n))
+    even, weights, heads = np.zeros((3, *values.shape, n))
     odd, even_at_zero = np.zeros(values.shape), np.zeros(values.shape, bool)
     cotangents, apart = np.asarray(gw._value, np.float64), np.zeros(values.shape)
     clusters = np.broadcast_to(np.arange(n), values.shape).copy()
 
     def slopes_along(i: tuple[int, ...], ends: dict[int, float]) -> Array | None:
+        if pull is None:  # the cotangents are constants
+            return np.zeros(n)
         seed = np.zeros(values.shape, gw._layout.dtype)
         seed[i][list(ends)] = list(ends.values())
         c = pull(seed)
@@ -421,13 +446,28 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | N
                     if last is not None:
                         even[i][first:, first:] = (last[first] - last[n - 1]) / 2
         left = ~even_at_zero[i]
-        for run in _runs(_near(values[i], bits, wide=True) & left[:, None] & left):
+        left = left[:, None] & left
+        waiting, runs = _runs(_near(values[i], bits, wide=True) & left), []
+        while waiting:
+            run = waiting.pop()
             c = slopes_along(i, {run.start: 1.0, run.stop - 1: -1.0})
-            if c is not None:
-                clusters[i][run] = run.start
-                even[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
-                weights[i][run, run] = 1 / (run.stop - run.start)
-                apart[i][run] = cotangents[i][run] - cotangents[i][run].mean()
+            if c is None:
+                continue
+            steady = (c[run.start] - c[run.stop - 1]) / 2
+            stop = _first_of_others(values[i], cotangents[i], run, steady, bits)
+            if stop is None:
+                even[i][run, run] = steady
+                runs.append(run)
+            else:
+                parts = slice(run.start, stop), slice(stop, run.stop)
+                waiting += [part for part in parts if part.stop - part.start > 1]
+        if pushed:
+            runs = _with_quotients(runs, even[i], values[i], cotangents[i], _near(values[i], bits) & left)
+        for run in runs:
+            clusters[i][run] = run.start
+            weights[i][run, run] = 1 / (run.stop - run.start)
+            heads[i][run, run.start] = 1
+            apart[i][run] = cotangents[i][run] - cotangents[i][run].mean()
     differ = clusters[..., None, :] != clusters[..., :, None]
     both_zero = even_at_zero[..., None, :] & even_at_zero[..., :, None]
 
@@ -446,7 +486,36 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | N
     if shape is not None:
         sums = np.where(both_zero, 0.0, over(apart_row + apart_column, row + column))
         beyond = np.where(even_at_zero, 0.0, over(apart, values))
-    return Slopes(even, weights, even_at_zero, odd, sums, beyond)
+    return Slopes(even, weights, heads, even_at_zero, odd, sums, beyond)
+
+
+def _first_of_others(values: Array, cotangents: Array, run: slice, steady: float, bits: int) -> int | None:
+    """Where to divide a run whose cotangents are no symmetric function with this slope; None if they are one."""
+    w, g = values[run], cotangents[run]
+    size = np.abs(values).max(initial=0.0, where=np.isfinite(values))
+    off = np.where(np.diff(w) == 0, 0.0, np.abs(np.diff(g - steady * (w - w[0]))))
+    rounded = 2.0 ** (12 - bits) * np.abs(g).max() + least_gap(len(values), bits) * size * abs(steady)
+    return run.start + 1 + int(np.argmax(off)) if (off > rounded).any() else None
+
+
+def _with_quotients(parts: list[slice], even: Array, values: Array, cotangents: Array, near: Array) -> list[slice]:
+    """The `parts` and the runs of near values, joined where they overlap. Quotients between parts go into `even`."""
+    known = np.eye(len(values), dtype=bool)
+    for part in parts:
+        known[part, part] = True
+    joined: list[slice] = []
+    for run in sorted([*parts, *_runs(near)], key=lambda r: r.start):
+        if joined and run.start < joined[-1].stop:
+            joined[-1] = slice(joined[-1].start, max(joined[-1].stop, run.stop))
+        else:
+            joined.append(run)
+    row, column = cotangents[None, :] - cotangents[:, None], values[None, :] - values[:, None]
+    with np.errstate(all="ignore"):
+        quotients = np.divide(row, column, out=np.zeros(row.shape), where=column != 0)
+    quotients = np.clip(quotients, -_LARGEST, _LARGEST)  # because infinity times a tangent of 0 is NaN
+    for run in joined:
+        even[run, run] = np.where(known[run, run], even[run, run], quotients[run, run])
+    return joined
 
 
 def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: Any, bits: int) -> tuple[Any, Any]:
@@ -465,8 +534,14 @@ def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: An
     def in_clusters(x: Any) -> Any:
         return xp.cluster_part(x, w, bits=bits, wide=True)
 
-    deviations = in_clusters((as_column(xp, gw) - as_row(xp, gw)) * found.weights)
-    apart = xp.sum(deviations, axis=(len(shape_of(w)),), keepdims=False)
+    def deviations(x: Any, weights: Array) -> Any:
+        return xp.sum(
+            in_clusters((as_column(xp, x) - as_row(xp, x)) * weights), axis=(len(shape_of(w)),), keepdims=False
+        )
+
+    apart = deviations(gw, found.weights)
+    # The numbers of a cluster must be the same to the last bit, because motions of vectors would magnify differences.
+    apart = apart + deviations(gw - apart, found.heads)
     u, v, moving = xp.stop_gradient(u), xp.stop_gradient(v), a - xp.stop_gradient(a)
     to_right = xp.matmul(moving, v)
     inside = xp.matmul(xp.swap_last(u), to_right)
@@ -605,14 +680,17 @@ def system(shape: tuple[int, ...], m: Array, sign: int) -> Array:
 
 def _room(x: Array, like: Array, size: Array, m: Array, *, sign: int, bits: int, wide: bool) -> Array:
     """The uncertainty of the quotients: from numbers that clusters leave out, and from roundings of full systems."""
-    rest = _at_rest(like, size, m, _divisors(x, m, sign), sign, bits, wide)
+    d = _divisors(x, m, sign)
+    rest = _at_rest(like, size, m, d, sign, bits, wide)
     off = np.where(np.eye(m.shape[-1], dtype=bool), 0.0, m)
     with np.errstate(all="ignore"):
+        # The quotients themselves, if they are larger than the bound: differences may be as small as any number.
+        bound = np.where(d == 0, _UNKNOWN, np.clip(2 / np.abs(d), _UNKNOWN, _LARGEST))
         inside = rest & ~np.eye(m.shape[-1], dtype=bool) if sign == 1 else rest
         sizes = np.where(inside, np.abs(x) + np.abs(size), 0.0)
         if off.any():  # couples the pairs of a cluster
             sizes = np.broadcast_to(sizes.max(axis=(-2, -1), keepdims=True, initial=0.0), sizes.shape)
-        room = np.where(inside, _UNKNOWN * sizes, 0.0)
+        room = np.where(inside, bound * sizes, 0.0)
         if not off.any():
             return room
         made = _quotient_kernel(x, like, size, m, sign=sign, bits=bits, wide=wide)

@@ -173,7 +173,7 @@ def _pinv_of(x: Tensor, rcond: float) -> Tensor:
     y = _pinv(x, rcond=rcond)
     if x._record is None or not get_stack().sessions or not all(x._layout.shape) or not _leaves_out(x, y):
         return y
-    s, u, v = svd_op(x)
+    s, u, v = svd_op(x, vectors=True)
     kept = TAPE.greater(s, rcond * s[..., :1])
     reciprocal = TAPE.where(kept, 1 / TAPE.where(kept, s, TAPE.ones_like(s)), TAPE.zeros_like(s))
     made = matmul_op(v * as_row(TAPE, reciprocal), TAPE.swap_last(u))

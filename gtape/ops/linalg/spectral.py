@@ -18,6 +18,7 @@ from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, linear, primitive
 from gtape.declare.rounding import EXACT, elimination, stable
 from gtape.engine.custom import custom_gradient
+from gtape.engine.nesting import Nesting
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
 from gtape.ops.linalg import complex_factors
@@ -97,7 +98,7 @@ def _both_triangles(xp: Any, a: Any) -> Any:
     return half + xp.swap_last(half)
 
 
-def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+def _eigh_pull(xp: Any, g: Any, y: Any, a: Any, *, vectors: bool = True) -> Any:
     bits = bits_of(y)
     found = slopes_in_clusters(g[0], y[0], bits)
     ((gw, gv), (w, v), a), home = doubled(xp, g, y, a)
@@ -113,7 +114,7 @@ def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     return home(xp.half_tril(turned / unit + stretched))
 
 
-def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+def _eigh_push(xp: Any, t: Any, y: Any, a: Any, *, vectors: bool = True) -> Any:
     bits = bits_of(y)
     (t, (w, v), a), home = doubled(xp, t, y, a)
     w, unit = sized(xp, w)
@@ -123,16 +124,21 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     return home((xp.diag_part(turned, k=0), moved / unit))
 
 
-def _eigh_along(xp: Any, y: Any, t: Any) -> Any:
+def _eigh_along(xp: Any, y: Any, t: Any, nesting: Nesting, *, vectors: bool = True) -> Any:
     w, v = y
-    return w, *turned_towards(xp, {"both": v}, lambda: _both_triangles(xp, t), v, v, w, bits_of(y))
+    values_of = None if vectors else nesting
+    return w, *turned_towards(xp, {"both": v}, lambda: _both_triangles(xp, t), v, v, w, bits_of(y), values_of)
 
 
 _eigh = implicit(
-    "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,), along=_eigh_along,
-    domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=((0, "y"),), outputs=2,
+    "eigh", lambda a, *, vectors=True: k.eigh(a), vjp=(_eigh_pull,), jvp=(_eigh_push,), along=_eigh_along,
+    domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=((0, "y"),), outputs=2, params=("vectors",),
     rounding=elimination(4, 8, columns=(1,), wide=True, undetermined=undetermined),
-    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    samples=(
+        (((1, 1),), {"vectors": True}),
+        (((2, 2),), {"vectors": False}),
+        (((2, 2, 2),), {"vectors": True}),
+    ),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
 
@@ -158,7 +164,7 @@ def _pushed_beyond(xp: Any, x: Any, u: Any, spread: Any, bits: int) -> Any:
     return over_columns(xp, rest, xp.zeros_like(rest), xp.ones_like(rest), spread, bits)
 
 
-def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+def _svd_pull(xp: Any, g: Any, y: Any, a: Any, *, vectors: bool = True) -> Any:
     bits = bits_of(y)
     m, n = shape_of(y[1])[-2], shape_of(y[2])[-2]
     found = slopes_in_clusters(g[0], y[0], bits, shape=(m, n))
@@ -185,7 +191,7 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     return home(made if moved is None else made + moved)
 
 
-def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+def _svd_push(xp: Any, t: Any, y: Any, a: Any, *, vectors: bool = True) -> Any:
     bits = bits_of(y)
     (t, (s, u, v), a), home = doubled(xp, t, y, a)
     s, unit = sized(xp, s)
@@ -211,16 +217,23 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     return home((xp.diag_part(turned, k=0), du / unit, dv / unit))
 
 
-def _svd_along(xp: Any, y: Any, t: Any) -> Any:
+def _svd_along(xp: Any, y: Any, t: Any, nesting: Nesting, *, vectors: bool = True) -> Any:
     s, u, v = y
-    return s, *turned_towards(xp, {"left": u, "right": v}, lambda: t, u, v, s, bits_of(y))
+    values_of = None if vectors else nesting
+    return s, *turned_towards(xp, {"left": u, "right": v}, lambda: t, u, v, s, bits_of(y), values_of)
 
 
 svd_op = implicit(
-    "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,), along=_svd_along,
-    domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=((0, "y"),), outputs=3,
+    "svd", lambda a, *, vectors=True: k.svd(a), vjp=(_svd_pull,), jvp=(_svd_push,), along=_svd_along,
+    domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=((0, "y"),), outputs=3, params=("vectors",),
     rounding=elimination(6, 54, columns=(1, 2), wide=True, undetermined=undetermined),
-    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
+    samples=(
+        (((1, 1),), {"vectors": True}),
+        (((2, 2),), {"vectors": True}),
+        (((2, 1),), {"vectors": False}),
+        (((1, 3),), {"vectors": True}),
+        (((2, 2, 2),), {"vectors": True}),
+    ),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
 
@@ -279,9 +292,10 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         are wrong at equal eigenvalues: those of mixtures of vectors and functions of eigenvalues, such as a root of the
         matrix; third derivatives of functions of the eigenvalues; and all second derivatives for complex matrices. Use
         `logdet` or `trace` instead. If eigenvalues differ by a small part d of the largest, above 1e-13, the rounding r
-        of the dtype is magnified: to r / d in second derivatives of symmetric functions of eigenvalues in forward mode;
-        and to r / d^2 in second derivatives of functions of the span of the vectors, except in reverse over reverse and
-        forward over reverse mode for d below 1.5e-8.
+        of the dtype is magnified: to r / d in second derivatives of symmetric functions of eigenvalues, except in
+        reverse over reverse mode and, for `eigvalsh`, forward over reverse mode; and to r / d^2 in second derivatives
+        of functions of the span of the vectors, except in reverse over reverse and forward over reverse mode for d
+        below 1.5e-8.
 
     Raises
     ------
@@ -294,7 +308,11 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     >>> e.numpy()
     array([1., 2.], dtype=float32)
     """
-    return _decomposed(matrix_operand(tensor, "eigh", square=True))
+    x = matrix_operand(tensor, "eigh", square=True)
+    if x._layout.complex:
+        return complex_factors.eigh(x)
+    values, vectors = _eigh(x, vectors=True)
+    return values, vectors
 
 
 @diagnosed
@@ -306,21 +324,21 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     -------
     Tensor, shape [..., n]
         The eigenvalues in ascending order. Symmetric functions of equal eigenvalues, such as their sum, are
-        differentiable.
+        differentiable. Other functions have the slopes of one side in forward mode, and only if the eigenvalues are
+        equal to the last bit: otherwise forward and reverse mode return the same derivative, which is linear in the
+        tangent, and forward over reverse mode returns the second one, even if eigenvalues differ by no more than
+        rounding. But tangents that an outer tape or accumulator differentiates again are right for symmetric functions
+        alone if eigenvalues differ by a part of the largest below 1e-13. This holds for `eigh` in all nestings of
+        forward mode, because the vectors of such eigenvalues turn.
 
     Examples
     --------
     >>> tf.linalg.eigvalsh([[2.0, 0.0], [1.0, 2.0]]).numpy()
     array([1., 3.], dtype=float32)
     """
-    return _decomposed(matrix_operand(tensor, "eigvalsh", square=True))[0]
-
-
-def _decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
-    if x._layout.complex:
-        return complex_factors.eigh(x)
-    values, vectors = _eigh(x)
-    return values, vectors
+    x = matrix_operand(tensor, "eigvalsh", square=True)
+    values: Tensor = complex_factors.eigh(x)[0] if x._layout.complex else _eigh(x, vectors=False)[0]
+    return values
 
 
 @diagnosed
@@ -363,7 +381,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     if x._layout.complex:
         s, u, v = complex_factors.svd(x)
     else:
-        s, u, v = svd_op(x)
+        s, u, v = svd_op(x, vectors=bool(compute_uv))
     if not compute_uv:
         return s
     return (s, completed(u), completed(v)) if full_matrices else (s, u, v)

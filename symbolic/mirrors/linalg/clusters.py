@@ -118,7 +118,7 @@ def _column_size(W: Any, x: Any) -> Any:
     return made
 
 
-def _turned(W: Any, x: Any, t: Any, u: Any, v: Any, w: Any, *, bits: int, side: str) -> Any:
+def _turned(W: Any, x: Any, t: Any, u: Any, v: Any, w: Any, *, bits: int, side: str, ties: bool) -> Any:
     larger = side != "both" and np.shape(u)[-2] != np.shape(v)[-2]
     if _clusters(W, objects(w)).any() or (larger and any(map(_may_be_zero, W.component(objects(w), 0).flat))):
         raise ArithmeticError("the basis of a cluster that rounding chose")
