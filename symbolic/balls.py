@@ -168,7 +168,7 @@ def shared(name: Any, function: Callable[..., Any], *, quick: bool = False) -> C
     made, identity = memo.made, memo.identity
 
     def once(*xs: Any) -> Any:
-        result = function(*xs) if quick else None
+        result: Any = function(*xs) if quick else None
         if result.__class__ is arb and result.is_exact() and result.is_finite():
             return result
         key = (name, settings, *map(identity, xs))

@@ -38,17 +38,15 @@ class ConstantsAlive:
     """
 
     def __init__(self) -> None:
-        tensors = [t for t in gc.get_objects() if t.__class__ in TENSORS and getattr(t, "_record", t) is None]
-        self._holders = {id(t._value): weakref.ref(t) for t in tensors}
+        objects: list[Any] = gc.get_objects()
+        tensors = [t for t in objects if t.__class__ in TENSORS and getattr(t, "_record", t) is None]
+        self._holders: dict[int, weakref.ref[Any]] = {id(t._value): weakref.ref(t) for t in tensors}
 
     def has(self, value: Any) -> bool:
         """Whether a raw value is that of such a tensor."""
-        holder = self._holders.get(id(value), _nothing)()
-        return holder is not None and holder._value is value
-
-
-def _nothing() -> None:
-    return None
+        holder = self._holders.get(id(value))
+        tensor = None if holder is None else holder()
+        return tensor is not None and tensor._value is value
 
 
 def is_literal(constant: Any) -> bool:

@@ -245,7 +245,8 @@ def _on_a_cut(node: Node, at: list[Any], a: int) -> Finding | None:
             gaps.append(abs(sides[0] - sides[1]))
     except ArithmeticError:
         return None
-    if not all(gap.is_finite() for gap in gaps) or not _stays_apart(*gaps, abs(here)):
+    first, second = gaps
+    if not (first.is_finite() and second.is_finite() and _stays_apart(first, second, abs(here))):
         return None
     above, below = map(_shown, near)
     names = ("above", "below") if z.imag == 0 else ("on the right", "on the left")

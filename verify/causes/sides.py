@@ -260,6 +260,7 @@ class Sides(Lines):
             return None
         if jumps or self.anywhere or self.row is None or self.joint is not None:
             return self._intervals(numbers, jumps)
+        intervals: list[dict[tuple[int, ...], Interval]] | None
         row, known, intervals, jumped, varied = self.shared.get(
             ("intervals", id(self.row)),
             lambda: (self.row, numbers, self._intervals(numbers, jumps), self.jumps, self.varied),
