@@ -22,7 +22,8 @@ def _axes(axis: list[int], rank: int) -> list[int]:
 
 
 def _normalized(x: Any, epsilon: float, mean: Any, variance: Any, beta: Any, gamma: Any) -> Any:
-    y = (x if mean is None else x - mean) * gtape.math.rsqrt(variance + epsilon)
+    # A quotient, because the slope of 1 / sqrt at a large variance underflows.
+    y = (x if mean is None else x - mean) / gtape.math.sqrt(variance + epsilon)
     y = y if gamma is None else y * gamma
     return y if beta is None else y + beta
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.norms import reduce_euclidean_norm
 from gtape.tensors.argument_checks import each
+from gtape.tensors.axes import axes_of
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
@@ -60,6 +62,15 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     return clipped
 
 
+def _clipped(x: Any, norm: Any, limit: Any, over_norm: Callable[[], Any]) -> Any:
+    """``x * (limit / max(norm, limit))``, with ``over_norm() = x / norm`` and, at the limit, the slope of `norm`."""
+    value = limit._value
+    if not (np.isfinite(value) & np.greater(value, 0)).all():  # TensorFlow's zeros and NaN
+        return x * (limit / REGISTRY["maximum"](norm, limit))
+    # x is divided first, because limit / norm**2, a factor of the derivative of limit / norm, may underflow.
+    return REGISTRY["where"](REGISTRY["less"](norm, limit), x, over_norm() * limit)
+
+
 @conventional(RATIOS)
 @diagnosed
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
@@ -97,7 +108,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     if np.less(limit._value, 0).any():
         limit = REGISTRY["maximum"](limit, 0)
     norm = reduce_euclidean_norm(x, axes, keepdims=True)
-    scaled = x * (limit / REGISTRY["maximum"](norm, limit))  # at the limit the slope is that of the norm
+    scaled = _clipped(x, norm, limit, partial(REGISTRY["unit_vector"], x, axis=axes_of(axes, len(x._layout.shape))))
     if scaled._layout.shape != x._layout.shape:
         raise InvalidArgumentError(
             f"clip_by_norm: clip_norm of shape {limit.shape} does not broadcast to the norms, {norm.shape}"
@@ -196,6 +207,6 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
         if not np.isfinite(own._value):
             scaled = v * wrap(np.asarray(np.nan, v._layout.dtype))
         else:
-            scaled = v * (limit / REGISTRY["maximum"](own, limit))
+            scaled = _clipped(v, own, limit, partial(REGISTRY["divide_no_nan"], v, own))
         made.append(IndexedSlices(scaled, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else scaled)
     return made, norm

@@ -13,6 +13,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.scalars import float_of
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
+from gtape.ops.nn.clipping import clip_by_norm
 from gtape.ops.reduction.sums import sum_op
 from gtape.ops.shape.decisions import decided
 from gtape.ops.shape.shape import reshape_op
@@ -252,9 +253,6 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
     rows = _rows_of_tables(params, ids)
     if max_norm is None:
         return rows
-    from gtape.ops.reduction.sums import reduce_sum
-
-    n = len(rows._layout.shape)
     first = len(convert_to_tensor(ids)._layout.shape)
-    total = reduce_sum(REGISTRY["square"](rows), axis=list(range(first, n)), keepdims=True)
-    return rows * (max_norm * REGISTRY["rsqrt"](REGISTRY["maximum"](total, max_norm * max_norm)))
+    clipped: Tensor = clip_by_norm(rows, max_norm, axes=list(range(first, len(rows._layout.shape))))
+    return clipped

@@ -58,11 +58,11 @@ def batch_normalization(
     array([-5.,  5.], dtype=float32)
     """
     x, mean, variance = operands(float_operand(x, "batch_normalization"), mean, variance)
-    factor = REGISTRY["rsqrt"](variance + variance_epsilon)
+    # x is centred first, because two large products would cancel, and divided at once, because the slope of 1 / sqrt at
+    # a large variance underflows.
+    y: Tensor = (x - mean) / REGISTRY["sqrt"](variance + variance_epsilon)
     if scale is not None:
-        factor = factor * scale
-    # x is centred first, because two large products would cancel.
-    y: Tensor = (x - mean) * factor
+        y = y * scale
     return y if offset is None else y + offset
 
 
