@@ -49,6 +49,18 @@ def test_right_and_wrong_numbers_are_undecided_and_the_other_source_is_judged(ha
         exact(half_known, 2.0, 3.0)
 
 
+def test_the_derivative_of_polygamma_by_its_order_is_never_an_exact_zero() -> None:
+    words = "the derivative of polygamma by a is not implemented"
+    slope = float(exact(lambda x: tf.math.polygamma(2.0, x), 3.0)[()])
+    for claimed, verdicts in (((0.0, slope), {"undecided"}), ((None, 0.0), {"undecided", "rule"})):
+        report = judge(tf.math.polygamma, (2.0, 3.0), claimed)
+        assert {f.verdict for f in report.findings} == verdicts and not report.ok and words in str(report)
+    assert check(tf.math.polygamma, 2.0, 3.0).verdict == "undecided"
+    assert check(lambda x: tf.math.polygamma(2.0, x), 3.0, order=2).verdict == "correct"
+    with pytest.raises(ArithmeticError, match=words):
+        exact(tf.math.polygamma, 2.0, 3.0)
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], int, str]] = {
     "through another op": (lambda f, x: f(tf.sin(x), tf.constant(2.0, "float64")), 1, "undecided"),
     "both arguments": (lambda f, x: f(x, x), 1, "undecided"),
