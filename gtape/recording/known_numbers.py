@@ -39,7 +39,7 @@ class ConstantsAlive:
 
     def __init__(self) -> None:
         objects: list[Any] = gc.get_objects()
-        tensors = [t for t in objects if t.__class__ in TENSORS and getattr(t, "_record", t) is None]
+        tensors: list[Any] = [t for t in objects if t.__class__ in TENSORS and getattr(t, "_record", t) is None]
         self._holders: dict[int, weakref.ref[Any]] = {id(t._value): weakref.ref(t) for t in tensors}
 
     def has(self, value: Any) -> bool:

@@ -36,6 +36,7 @@ _JUMP = 2.0**-80
 _NARROW = 2.0**-150
 _ROUNDINGS = 2.0**-50  # relative distance of two numbers that roundings to float64 may part
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
+_COMPARED = re.compile(r"(?P<names>\w+( == \w+)*?) (?P<sign>==|[<>]=?) (?P<number>-?\d+)")
 _SUSPECTS = 16  # points tried per op and kind of kink
 
 
@@ -399,9 +400,9 @@ def _masks_at_kinks(node: Node, xs: list[Any]) -> list[Any]:
     """The masks of the elements of an elementwise op at which its declared kinks may lie, one for each kink."""
     numbers = {k for k in node.prim.kinks if isinstance(k, (int, float))}
     words = " ".join(k for k in node.prim.kinks if isinstance(k, str))
-    numbers |= {float(n) for n in re.findall(r"-?\d+", words)}
     masks = [np.logical_or.reduce([meets(x, arb(p)) for p in numbers]) for x in xs if numbers]
-    if re.search(r"[a-z] == [a-z]", words):
+    masks += [_mask_of_condition(node, xs, k) for k in node.prim.kinks if isinstance(k, str) and re.search(r"\d", k)]
+    if re.search(r"[a-z] == [a-z](?! ==)", words):
         for x, y in itertools.combinations(xs, 2):
             masks.append(meets(x, y))
     if is_complex(node.output):
@@ -415,6 +416,23 @@ def _masks_at_kinks(node: Node, xs: list[Any]) -> list[Any]:
 
 def _is_on_an_axis(x: Any) -> bool:
     return isinstance(x, acb) and bool(x.real == 0 or x.imag == 0)
+
+
+def _mask_of_condition(node: Node, xs: list[Any], kink: str) -> Any:
+    """The mask of the elements at which a kink such as "x == y == 0" or "x == 0 and y <= 1" may lie.
+
+    An inequality beside an equation leaves elements in, because the op may have a kink at its end, too.
+    """
+    conditions = [c for c in map(_COMPARED.fullmatch, kink.split(" and ")) if c is not None]
+    equations = [c for c in conditions if c["sign"] == "=="] or conditions
+    met: list[Any] = []
+    for condition in equations:
+        names = condition["names"].split(" == ")
+        known = [xs[node.prim.arguments.index(name)] for name in names if name in node.prim.arguments]
+        number = arb(int(condition["number"]))
+        # A name that is no argument's may mean any argument.
+        met += [meets(x, number) for x in known] or [np.logical_or.reduce([meets(x, number) for x in xs])]
+    return np.logical_and.reduce(np.broadcast_arrays(*met))
 
 
 def inputs_at_kinks(program: Program, values: dict[int, Any], met: list[Finding]) -> dict[int, Any]:

@@ -20,13 +20,14 @@ from flint import arb
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import NO_JETS, half_unit_move, moved_values_of
+from gtape.verify.causes.beside import beside
 from gtape.verify.causes.conventions import elements_crossed
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import decided_anew, is_step
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["Crossed", "crossed_elements"]
+__all__ = ["Crossed", "crossed_elements", "crosses_kinks"]
 
 _RANDOM = 6  # moves at random
 _ALONE = 8  # elements toward whose other side the inputs move, one after another
@@ -95,6 +96,33 @@ def _across(program: Program, oracle: Oracle, node: Node, inputs: list[Any] | No
     there = widest(node.output) if inputs is None else _outcome(node, inputs)
     room = np.maximum(node.prim.ulps, 0.5) * spacing(here, np.asarray(node.output).dtype) if is_step(node) else 0.0
     return np.abs(there - here) > room
+
+
+def crosses_kinks(program: Program, oracle: Oracle, moves: dict[int, Any]) -> bool:
+    """Whether moves of the inputs take an op across a kink, or change a decision; True if this is not decided.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    moves : dict
+        Node of an input -> how far it moves.
+    """
+    there = beside(program, oracle.env, moves)
+    if there is None:
+        return True
+    for node in program.nodes:
+        if node.kind != "op" or isinstance(node.output, tuple):
+            continue
+        if not is_floating(node.output) and np.any(np.not_equal(oracle.env[node.index], there[node.index])):
+            return True
+        try:
+            crossed = elements_crossed(program, oracle, node, [there[j] for j in node.inputs])
+        except _FAILS:
+            return True
+        if crossed is not None and crossed.any():
+            return True
+    return False
 
 
 def _outcome(node: Node, inputs: list[Any]) -> Any:

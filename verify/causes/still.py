@@ -104,8 +104,20 @@ def with_slopes(program: Program) -> set[int]:
     for node in reversed(program.nodes):
         if node.index in found:
             found.update((*[node.inputs[a] for a in node.active], *node.body))
-            if node.mark is not None:
-                found.update(program.ancestors(node.mark.reads))
+            found |= _with_slopes_inside(program, node)
+    return found
+
+
+def _with_slopes_inside(program: Program, node: Node) -> set[int]:
+    """The nodes of the function that an inner gradient differentiates, without those that only decide something."""
+    found, pending = set[int](), [] if node.mark is None else list(node.mark.reads)
+    while pending:
+        i = pending.pop()
+        if i not in found:
+            found.add(i)
+            inner = program.nodes[i]
+            followed = [j for a, j in enumerate(inner.inputs) if inner.kind != "op" or inner.prim.connected(a)]
+            pending.extend((*followed, *inner.body))
     return found
 
 
@@ -125,8 +137,7 @@ def with_slopes_by_element(program: Program, values: dict[int, Any], known: dict
         mask = found.get(node.index)
         if mask is None or not mask.any():
             continue
-        whole = [*node.body, *(program.ancestors(node.mark.reads) if node.mark is not None else ())]
-        found |= {i: _all(program, i) for i in whole}
+        found |= {i: _all(program, i) for i in (*node.body, *_with_slopes_inside(program, node))}
         if node.active:
             for a, reached in zip(node.active, _reached(program, node, mask, values, known, rng), strict=True):
                 j = node.inputs[a]

@@ -70,21 +70,26 @@ def _inputs(node: Node, oracle: Oracle) -> list[tuple[Any, Any]]:
     return found
 
 
-def _moved(inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:
-    return [x if d is None or not sign else objects(x + sign * _STEP * d * scale_of(x)) for x, d in inputs]
+def _moved(inputs: list[tuple[Any, Any]], step: arb) -> list[Any]:
+    return [x if d is None else objects(x + step * d * scale_of(x)) for x, d in inputs]
 
 
-def _slopes(node: Node, inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:
+def _slopes(node: Node, inputs: list[tuple[Any, Any]], step: arb) -> list[Any]:
     world = jet_world(1)
-    at = [x if d is None else world.jet(x, d) for x, (_, d) in zip(_moved(inputs, sign), inputs, strict=True)]
+    at = [x if d is None else world.jet(x, d) for x, (_, d) in zip(_moved(inputs, step), inputs, strict=True)]
     y = getattr(world, node.prim.name)(*at, **node.params)
     return [np.asarray(to_float(world.component(v, 1))).ravel() for v in (y if isinstance(y, (tuple, list)) else (y,))]
 
 
 def _two_slopes(node: Node, oracle: Oracle) -> str | None:
     inputs = _inputs(node, oracle)
-    for left, right in zip(_slopes(node, inputs, -1), _slopes(node, inputs, 1), strict=True):
-        apart = np.abs(left - right) > _CLOSE * np.maximum(1.0, np.abs(left) + np.abs(right))
+    for i, (left, right) in enumerate(zip(*[_slopes(node, inputs, sign * _STEP) for sign in (-1, 1)], strict=True)):
+        gap = np.abs(left - right)
+        apart = gap > _CLOSE * np.maximum(1.0, np.abs(left) + np.abs(right))
+        if apart.any():
+            before, behind = [_slopes(node, inputs, sign * _STEP * arb(2) ** 80)[i] for sign in (-1, 1)]
+            # A gap that shrinks with the step is the slope of the derivative, not a kink.
+            apart &= ~(2 * gap < np.abs(before - behind))
         if apart.any():
             k = int(np.argmax(apart))
             return (

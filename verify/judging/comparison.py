@@ -461,7 +461,7 @@ class Comparison:
         inputs = [size for node, size in known if node is None]
         bound = np.add.reduce([moved, *inputs])
         reached = mask & (off <= tight + bound)
-        told = [Told(reached, "conditioning", _MOVED_BEYOND)]
+        told = [Told(reached, "conditioning", MOVED_BEYOND)]
         matrices = [(node, size) for node, size in known if node is not None]
         if matrices:
             worst = np.argmax([size for _, size in matrices], axis=0)
@@ -897,7 +897,7 @@ def _moved_by(times: float) -> str:
 _MOVED_DECIMALS = (
     "the constants of the program are rounded decimals: half a unit in them moves the exact derivative as much"
 )
-_MOVED_BEYOND = (
+MOVED_BEYOND = (
     "the problem itself loses these digits: half a unit in the inputs moves the exact derivative as much, beyond first "
     "order"
 )

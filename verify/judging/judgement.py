@@ -43,7 +43,7 @@ from gtape.verify.causes.conventions import (
     is_on_a_cut,
     kinks_met,
 )
-from gtape.verify.causes.crossings import Crossed, crossed_elements
+from gtape.verify.causes.crossings import Crossed, crossed_elements, crosses_kinks
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.flips import across, branches_of_rounding, crossing, follows, moved_across, other_branches
@@ -69,6 +69,7 @@ from gtape.verify.causes.whole_function import (
     without_derivative,
 )
 from gtape.verify.judging.comparison import (
+    MOVED_BEYOND,
     Causes,
     Comparison,
     Distances,
@@ -342,7 +343,9 @@ class Judgement(Causes):
             if there is None:
                 continue
             if follows(self.got, there, here) and not follows(self.got, here, there):
-                reason = "half a unit in the inputs moves the function to the other side of a kink"
+                reason = MOVED_BEYOND
+                if crosses_kinks(self.program, oracle, move):
+                    reason = "half a unit in the inputs moves the function to the other side of a kink"
                 found.append((("conditioning", reason, None, None), there))
         return found
 

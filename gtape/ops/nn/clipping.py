@@ -207,6 +207,7 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
         if not np.isfinite(own._value):
             scaled = v * wrap(np.asarray(np.nan, v._layout.dtype))
         else:
-            scaled = _clipped(v, own, limit, partial(REGISTRY["divide_no_nan"], v, own))
+            longer = REGISTRY["maximum"](own, limit)  # not 0, because quotients by 0 have no derivative
+            scaled = _clipped(v, own, limit, partial(REGISTRY["divide"], v, longer))
         made.append(IndexedSlices(scaled, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else scaled)
     return made, norm
