@@ -36,7 +36,7 @@ _JUMP = 2.0**-80
 _NARROW = 2.0**-150
 _ROUNDINGS = 2.0**-50  # relative distance of two numbers that roundings to float64 may part
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
-_COMPARED = re.compile(r"(?P<names>\w+( == \w+)*?) (?P<sign>==|[<>]=?) (?P<number>-?\d+)")
+_COMPARED = re.compile(r"(?P<names>\w+( == \w+)*?) (?P<relation>==|[<>]=?) (?P<number>-?\d+)")
 _SUSPECTS = 16  # points tried per op and kind of kink
 
 
@@ -424,7 +424,7 @@ def _mask_of_condition(node: Node, xs: list[Any], kink: str) -> Any:
     An inequality beside an equation leaves elements in, because the op may have a kink at its end, too.
     """
     conditions = [c for c in map(_COMPARED.fullmatch, kink.split(" and ")) if c is not None]
-    equations = [c for c in conditions if c["sign"] == "=="] or conditions
+    equations = [c for c in conditions if c["relation"] == "=="] or conditions
     met: list[Any] = []
     for condition in equations:
         names = condition["names"].split(" == ")

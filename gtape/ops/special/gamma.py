@@ -54,7 +54,7 @@ polygamma = elementwise(
     "polygamma", k.polygamma, (None, lambda xp, y, a, x: xp.polygamma(a + 1, x)),
     missing=(0,),
     domain=NO_POLES_SECOND, rounding=ulps(12, wide=True), limit=4500.0, special=(0.0, 1.0, 8.0, 9.0),
-    arguments=("a", "x"), summary="The a-th derivative of digamma at x, for whole a >= 0; no derivative by a is implemented.",
+    arguments=("a", "x"), summary="The a-th derivative of digamma at x, for whole a >= 0; no derivative by a.",
     example=((1.0, 1.0), 1.6449340668482264),
     conventions=ORDERS,
 )  # fmt: skip
