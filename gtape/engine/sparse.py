@@ -20,6 +20,7 @@ class SparseCotangent:
     ----------
     values : value of the sweep's world, shape (n, ...)
     indices : int array, shape (n,)
+        In a traced call the traced value of the array.
     """
 
     __slots__ = ("dense_shape", "indices", "values")
@@ -30,7 +31,7 @@ class SparseCotangent:
 
     def __init__(self, values: Any, indices: Any, dense_shape: tuple[int, ...]) -> None:
         self.values = values
-        self.indices = np.asarray(indices)
+        self.indices = indices
         self.dense_shape = tuple(dense_shape)
 
     def _as_tensor(self) -> Tensor:

@@ -33,7 +33,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from types import FunctionType, MappingProxyType
@@ -48,11 +48,11 @@ from gtape.base.locks import sharing
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PASSES", "SEQ", "SEVERAL",
     "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "assigned_later",
-    "begin", "checked_later", "clear_below", "close", "computed_anew", "count", "directly", "done_later",
-    "drawn_later", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_in", "idle_stack",
-    "is_live", "is_traced", "leaf", "leave", "maker_of", "note_asked", "note_read", "off", "own", "parents_of",
-    "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
-    "watched_leaf",
+    "begin", "checked_later", "clear_below", "close", "computed_anew", "count", "decided_later", "directly",
+    "done_later", "drawn_later", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_in",
+    "idle_stack", "is_live", "is_traced", "leaf", "leave", "maker_of", "note_asked", "note_read", "off", "own",
+    "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing",
+    "should_track", "step_of", "watched_leaf",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -663,6 +663,25 @@ def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:
         return False
     noted(check, tensors)
     return True
+
+
+def decided_later(work: Callable[..., Any], tensors: Sequence[Any]) -> Any:
+    """Let each call of a function that is being compiled compute indices or truth values anew.
+
+    Parameters
+    ----------
+    work : callable
+        Takes the arrays of the tensors, and returns an array. The function may not hold the value of a tensor.
+    tensors : sequence of Tensor
+
+    Returns
+    -------
+    Tensor or None
+        None if no function is being compiled, or if all tensors are constants of the function.
+    """
+    stack = _stack.get()
+    noted = None if stack is None else getattr(stack.run, "decide", None)
+    return None if noted is None else noted(work, tensors)
 
 
 def drawn_later(source: Any, words: Callable[[Any], Any], draw: Callable[[Any], Any], changed: Any = ()) -> Any:

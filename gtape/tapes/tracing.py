@@ -317,6 +317,26 @@ class Tracer:
         node.guards = True
         self.nodes.append(node)
 
+    def decide(self, work: Callable[..., Any], tensors: Sequence[Tensor]) -> Any:
+        """Note indices or truth values that each call computes, see `gtape.recording.record.decided_later`."""
+        values = [t._value for t in tensors]
+        if _tracer_of(values) is None:
+            return None
+        self.note_read(tensors)
+
+        def of_arrays(*given: Any) -> Any:
+            return work(*[np.asarray(v) for v in given])
+
+        try:
+            made = self.call(of_arrays, values)
+        except Untraceable:
+            raise
+        except Exception:
+            self.failed_check = True
+            raise
+        self.guard(same_shape, made, made.shape)  # because Python's code sees the shape of the result
+        return made.as_tensor()
+
     # ------------------------------------------------------------------------------------------ ops
 
     def op(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from gtape.declare.primitives import REGISTRY, elementwise
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
 from gtape.ops.shape.broadcasting import broadcast_to_op
-from gtape.ops.shape.decisions import decided
+from gtape.ops.shape.decisions import checked, decided
 from gtape.ops.shape.spatial import reshaped
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
@@ -193,13 +193,17 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
             f"labels.shape={k._layout.tensor_shape} and logits.shape={x._layout.tensor_shape}"
         )
     n = x._layout.shape[-1]
-    index = np.asarray(k._value)
-    if index.size and (index.min() < 0 or index.max() >= n):
-        wrong = index[(index < 0) | (index >= n)].flat[0]
-        raise errors.InvalidArgumentError(
-            f"{op}: Received a label value of {wrong} which is outside the valid range of [0, {n})."
-        )
-    chosen = decided(lambda v: (v[..., None] == np.arange(n)).astype(x._layout.dtype), k)
+
+    def check(index: Any) -> None:
+        if index.size and (index.min() < 0 or index.max() >= n):
+            wrong = index[(index < 0) | (index >= n)].flat[0]
+            raise errors.InvalidArgumentError(
+                f"{op}: Received a label value of {wrong} which is outside the valid range of [0, {n})."
+            )
+
+    checked(check, k)
+    dtype = x._layout.dtype
+    chosen = decided(lambda v: (v[..., None] == np.arange(n)).astype(dtype), k)
     return cross_entropy_op(chosen, x, axis=axis)
 
 

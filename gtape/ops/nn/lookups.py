@@ -15,7 +15,7 @@ from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.nn.clipping import clip_by_norm
 from gtape.ops.reduction.sums import sum_op
-from gtape.ops.shape.decisions import decided
+from gtape.ops.shape.decisions import checked, decided
 from gtape.ops.shape.shape import reshape_op
 from gtape.tensors.axes import axes_of
 from gtape.tensors.operands import operands
@@ -201,16 +201,22 @@ def _rows_of_tables(params: Any, ids: Any) -> Tensor:
         return gather(params[0], ids)
     tables = [p if isinstance(p, Variable) else convert_to_tensor(p) for p in params]
     wanted = convert_to_tensor(ids)
-    flat = np.ravel(np.asarray(wanted._value))
-    ends = np.cumsum([t._layout.shape[0] for t in tables])
-    if flat.size and (flat.min() < 0 or flat.max() >= ends[-1]):
-        raise errors.InvalidArgumentError(f"embedding_lookup: an id is not in [0, {ends[-1]}), the rows of all tables")
+    sizes = [t._layout.shape[0] for t in tables]
+    ends = np.cumsum(sizes)
+
+    def check(ids: Any) -> None:
+        if ids.size and (ids.min() < 0 or ids.max() >= ends[-1]):
+            raise errors.InvalidArgumentError(
+                f"embedding_lookup: an id is not in [0, {ends[-1]}), the rows of all tables"
+            )
+
+    checked(check, wanted)
 
     def homes(ids: Any) -> Any:
         return np.searchsorted(ends, ids.reshape(-1), side="right")
 
     def inside(k: int, ids: Any) -> Any:
-        start = (ends[k] - tables[k]._layout.shape[0]).astype(ids.dtype)
+        start = (ends[k] - sizes[k]).astype(ids.dtype)
         return ids.reshape(-1)[homes(ids) == k] - start
 
     parts = [gather(t, decided(partial(inside, k), wanted)) for k, t in enumerate(tables)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import integers
-from gtape.ops.shape.decisions import decided, is_followed, size_decided
+from gtape.ops.shape.decisions import checked, decided, is_followed, size_decided, truth_decided
 from gtape.tensors.axes import integers_read, scalar_int
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
@@ -28,14 +29,17 @@ NAMESPACES = ("math",)
 
 def _whole(v: Any, op: str, name: str) -> Tensor:
     """Whole numbers as an int64 tensor. Fractions are cut off by a cast, so that a check sees the cast."""
-    values, t = whole_numbers(v, op, name), as_operand(v)
+    t = as_operand(v)
+    if not is_followed(t) and t._layout.dtype.kind in "biu":
+        return decided(lambda v: v.astype(np.int64), t)
+    values = whole_numbers(t, op, name)
     return REGISTRY["cast"](t, dtype=values.dtype) if is_followed(t) else wrap(values)
 
 
 def _dropped(weights: Tensor, places: Tensor, size: int) -> Tensor:
     """Sums of weights by index. Weights with the index -1 are dropped."""
     flat = REGISTRY["reshape"](weights, shape=(weights._layout.size,))
-    if is_followed(places) or (np.asarray(places._value) < 0).any():
+    if is_followed(places) or truth_decided(lambda v: (v < 0).any(), places):
         flat = REGISTRY["gather"](
             flat, decided(lambda v: np.flatnonzero(v >= 0), places), axis=-1, size=flat._layout.size
         )
@@ -97,11 +101,15 @@ def bincount(
     if binary_output and weights is not None:
         raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive.")
     numbers = _whole(arr, "bincount", "arr")
-    values = np.asarray(numbers._value)
-    if values.size and values.min() < 0:
-        raise InvalidArgumentError(f"bincount: Input arr must be non-negative! Got {int(values.min())}")
-    if axis == -1 and values.ndim > 2:
-        raise InvalidArgumentError(f"bincount along axis -1 takes at most two axes, got shape {list(values.shape)}")
+    given = numbers._layout.shape
+
+    def check(values: Any) -> None:
+        if values.size and values.min() < 0:
+            raise InvalidArgumentError(f"bincount: Input arr must be non-negative! Got {int(values.min())}")
+
+    checked(check, numbers)
+    if axis == -1 and len(given) > 2:
+        raise InvalidArgumentError(f"bincount along axis -1 takes at most two axes, got shape {list(given)}")
     least = 0 if minlength is None else scalar_int(minlength)
     most = None if maxlength is None else scalar_int(maxlength)
 
@@ -110,8 +118,8 @@ def bincount(
         return wanted if most is None else min(wanted, most)
 
     size = size_decided(size_of, numbers)
-    count = values.shape[0] if axis == -1 and values.ndim == 2 else 1
-    shape = (count, size) if axis == -1 and values.ndim == 2 else (size,)
+    count = given[0] if axis == -1 and len(given) == 2 else 1
+    shape = (count, size) if axis == -1 and len(given) == 2 else (size,)
     total = count * size
 
     def places(v: Any) -> Any:
@@ -128,20 +136,23 @@ def bincount(
 
         return decided(counted, numbers)
     w = as_operand(weights)
-    if w._layout.shape != values.shape:
+    if w._layout.shape != given:
         raise InvalidArgumentError(
-            f"bincount: weights of shape {w._layout.tensor_shape} do not fit numbers of shape {list(values.shape)}"
+            f"bincount: weights of shape {w._layout.tensor_shape} do not fit numbers of shape {list(given)}"
         )
     return REGISTRY["reshape"](_dropped(w, decided(places, numbers), total), shape=shape)
 
 
 def _classes(v: Any, name: str, count: int | None) -> Tensor:
     numbers = _whole(v, "confusion_matrix", name)
-    found = np.asarray(numbers._value)
-    if found.size and found.min() < 0:
-        raise InvalidArgumentError(f"`{name}` contains negative values.")
-    if count is not None and found.size and found.max() >= count:
-        raise InvalidArgumentError(f"`{name}` out of bound: {int(found.max())} is no class of {count}")
+
+    def check(found: Any) -> None:
+        if found.size and found.min() < 0:
+            raise InvalidArgumentError(f"`{name}` contains negative values.")
+        if count is not None and found.size and found.max() >= count:
+            raise InvalidArgumentError(f"`{name}` out of bound: {int(found.max())} is no class of {count}")
+
+    checked(check, numbers)
     return numbers
 
 
@@ -184,13 +195,12 @@ def confusion_matrix(
     """
     n = None if num_classes is None else scalar_int(num_classes)
     given = _classes(labels, "labels", n), _classes(predictions, "predictions", n)
-    a, b = [np.asarray(t._value) for t in given]
-    shapes = [a.shape, b.shape]
+    a, b = shapes = [t._layout.shape for t in given]
     # Remove a last axis of size 1 that only one of the two has.
-    if a.ndim == b.ndim + 1 and a.shape[-1] == 1:
-        shapes[0] = a.shape[:-1]
-    elif b.ndim == a.ndim + 1 and b.shape[-1] == 1:
-        shapes[1] = b.shape[:-1]
+    if len(a) == len(b) + 1 and a[-1] == 1:
+        shapes[0] = a[:-1]
+    elif len(b) == len(a) + 1 and b[-1] == 1:
+        shapes[1] = b[:-1]
     if shapes[0] != shapes[1]:
         raise InvalidArgumentError(f"confusion_matrix: labels and predictions have shapes {shapes[0]} and {shapes[1]}")
     size = size_decided(lambda a, b: max(a.max(initial=-1), b.max(initial=-1)) + 1, *given) if n is None else n
@@ -206,8 +216,8 @@ def confusion_matrix(
     from gtape.ops.shape.creation import cast
 
     w = cast(weights, dtype)
-    if w._layout.size != a.size:
-        raise InvalidArgumentError(f"confusion_matrix: weights of shape {w.shape} do not fit {a.size} pairs")
+    if w._layout.size != math.prod(a):
+        raise InvalidArgumentError(f"confusion_matrix: weights of shape {w.shape} do not fit {math.prod(a)} pairs")
     return REGISTRY["reshape"](_dropped(w, decided(places, *given), size * size), shape=(size, size))
 
 
@@ -368,11 +378,14 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
            [ True,  True,  True]])
     """
     t = as_operand(lengths)
-    n = np.asarray(t._value)
-    if n.dtype.kind not in "iuf":
+    given = t._layout.dtype
+    if given.kind not in "iuf":
         raise OperandTypeError(f"sequence_mask: `lengths` must be whole numbers, not {t.dtype.name}")
     if maxlen is None:
-        size: Any = n.max(initial=0) if n.dtype.kind == "f" else size_decided(lambda n: n.max(initial=0), t)
+        if given.kind == "f":
+            size: Any = np.asarray(t._value).max(initial=0)
+        else:
+            size = size_decided(lambda n: n.max(initial=0), t)
     else:
         size = np.asarray(integers_read(as_operand(maxlen)))
         if size.ndim:
@@ -382,7 +395,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
         if size < 0:
             raise InvalidArgumentError(f"sequence_mask: `maxlen` must not be negative, got {shown(maxlen)}")
         with quietly():
-            if n.dtype != size.dtype:  # fractions are cut off, as in TensorFlow
+            if given != size.dtype:  # fractions are cut off, as in TensorFlow
                 t = REGISTRY["cast"](t, dtype=size.dtype)
     kind = dtypes.np_dtype(dtype)
     return decided(lambda n: (np.arange(0, size) < n[..., None]).astype(kind), t)

@@ -15,7 +15,8 @@ from gtape.declare.rounding import EXACT, SUM
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
-from gtape.ops.shape.decisions import decided, is_followed
+from gtape.ops.shape.decisions import checked, decided, is_followed, truth_decided
+from gtape.recording.record import checked_later
 from gtape.tensors.axes import one_axis, scalar_int, shape_of
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
@@ -62,7 +63,7 @@ def _row_axis(x: Any, indices: Any) -> int:
 
 def _as_slices(g: Any, indices: Any, x: Any) -> SparseCotangent:
     world = TAPE if isinstance(g, Tensor) else NUMPY
-    flat = np.asarray(indices).reshape(-1)
+    flat = np.reshape(indices, -1)
     return SparseCotangent(world.reshape(g, shape=(flat.size, *x.shape[1:])), flat, x.shape)
 
 
@@ -192,32 +193,33 @@ def gather(
     t = as_operand(params)
     shape = t._layout.shape
     indices = integers(indices, "gather")
-    where_ = np.asarray(indices._value)
+    places = indices._layout.shape
     b = scalar_int(batch_dims)
     if b < 0:
-        b += where_.ndim
+        b += len(places)
     if not shape:
         raise InvalidArgumentError("gather needs a tensor with at least one axis, not a scalar")
     a = one_axis(b if axis is None else axis, len(shape))
-    if not 0 <= b <= min(where_.ndim, a) or where_.shape[:b] != shape[:b]:
+    if not 0 <= b <= min(len(places), a) or places[:b] != shape[:b]:
         raise InvalidArgumentError(
             f"batch_dims={batch_dims} does not fit params of shape {t._layout.tensor_shape}, "
-            f"indices of shape {list(where_.shape)} and axis {a}"
+            f"indices of shape {list(places)} and axis {a}"
         )
-    check_range(where_, shape[a], "gather")
+    size = shape[a]
+    checked(lambda at: check_range(at, size, "gather"), indices)
     if not b:
         # As in TensorFlow, the gradient is an IndexedSlices if the axis is given as 0.
         spelt = 0 if axis is None else scalar_int(axis)
         prim = _gather if spelt else _gather_rows
-        return prim(t, decided(_itself, indices), axis=a - len(shape), size=shape[a])
+        return prim(t, decided(_itself, indices), axis=a - len(shape), size=size)
     # Batches become one long axis. Each index gets the offset of its batch.
     batch = int(np.prod(shape[:b]))
     middle, rest = shape[b:a], shape[a + 1 :]
     order = (*range(b), a, *range(b, a), *range(a + 1, len(shape)))
     rows = REGISTRY["transpose"](t, perm=order) if a != b else t
     rows = REGISTRY["reshape"](rows, shape=(batch * shape[a], *middle, *rest))
-    inner = where_.shape[b:]
-    starts = shape[a] * np.arange(batch)[:, None]
+    inner = places[b:]
+    starts = size * np.arange(batch)[:, None]
 
     def flat(at: Any) -> Any:
         return (at.reshape(batch, int(np.prod(inner))).astype(np.int64) + starts).reshape(shape[:b] + inner)
@@ -287,14 +289,14 @@ def gather_nd(
     t = as_operand(params)
     shape = t._layout.shape
     indices = integers(indices, "gather_nd")
-    at = np.asarray(indices._value)
+    given = indices._layout.shape
     b = scalar_int(batch_dims)
-    if not at.ndim or b < 0 or b >= at.ndim or at.shape[:b] != shape[:b] or b + at.shape[-1] > len(shape):
+    if not given or b < 0 or b >= len(given) or given[:b] != shape[:b] or b + given[-1] > len(shape):
         raise InvalidArgumentError(
-            f"gather_nd: indices of shape {list(at.shape)} do not fit params of shape {t._layout.tensor_shape} "
+            f"gather_nd: indices of shape {list(given)} do not fit params of shape {t._layout.tensor_shape} "
             f"with batch_dims={b}"
         )
-    k = b + at.shape[-1]
+    k = b + given[-1]
 
     def read(at: Any) -> tuple[Any, Any]:
         if b:
@@ -302,11 +304,12 @@ def gather_nd(
             at = np.concatenate([np.moveaxis(batch, 0, -1), at.astype(np.int64)], axis=-1)
         return rows_inside(at, shape[:k], bad_indices_policy, "gather_nd")
 
-    flat, inside = read(at)
+    checked_later(read, [indices])  # because a compiled program drops unused results
     n = int(np.prod(shape[:k]))
-    rows = REGISTRY["reshape"](t, shape=(n, *shape[k:]))
-    if inside is None or (inside.all() and not is_followed(indices)):
-        places = decided(lambda v: flat if v is at else read(v)[0], indices)
+    ignores = bad_indices_policy == "IGNORE"
+    if not ignores or (not is_followed(indices) and truth_decided(lambda v: read(v)[1].all(), indices)):
+        places = decided(lambda v: read(v)[0], indices)
+        rows = REGISTRY["reshape"](t, shape=(n, *shape[k:]))
         return _gather(rows, places, axis=k - len(shape) - 1, size=n)
 
     def kept(at: Any) -> Any:
@@ -314,7 +317,7 @@ def gather_nd(
         return np.where(inside, flat, n)
 
     zeros = wrap(np.zeros((1, *shape[k:]), t._layout.dtype))
-    rows = REGISTRY["concat"](rows, zeros, axis=0)
+    rows = REGISTRY["concat"](REGISTRY["reshape"](t, shape=(n, *shape[k:])), zeros, axis=0)
     return _gather(rows, decided(kept, indices), axis=k - len(shape) - 1, size=n + 1)
 
 

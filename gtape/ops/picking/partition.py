@@ -13,7 +13,7 @@ from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import integers
-from gtape.ops.shape.decisions import decided, is_followed, size_decided
+from gtape.ops.shape.decisions import checked, decided, is_followed, size_decided
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -57,19 +57,23 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
     """
     t = as_operand(data)
     numbers = integers(partitions, "dynamic_partition")
-    to = np.asarray(numbers._value)
+    given, size = numbers._layout.shape, numbers._layout.size
     n = scalar_int(num_partitions)
     shape = t._layout.shape
     if n < 1:
         raise InvalidArgumentError(f"dynamic_partition: num_partitions must be at least 1, got {n}")
-    if shape[: to.ndim] != to.shape:
+    if shape[: len(given)] != given:
         raise InvalidArgumentError(
-            f"dynamic_partition: data of shape {t._layout.tensor_shape} does not start with the shape {list(to.shape)} "
+            f"dynamic_partition: data of shape {t._layout.tensor_shape} does not start with the shape {list(given)} "
             "of partitions"
         )
-    if to.size and not 0 <= int(to.min()) <= int(to.max()) < n:
-        raise InvalidArgumentError(f"dynamic_partition: partitions must be in [0, {n}), got {to.tolist()}")
-    rows = t if to.ndim == 1 else REGISTRY["reshape"](t, shape=(to.size, *shape[to.ndim :]))
+
+    def check(to: Any) -> None:
+        if to.size and not 0 <= int(to.min()) <= int(to.max()) < n:
+            raise InvalidArgumentError(f"dynamic_partition: partitions must be in [0, {n}), got {to.tolist()}")
+
+    checked(check, numbers)
+    rows = t if len(given) == 1 else REGISTRY["reshape"](t, shape=(size, *shape[len(given) :]))
     return [_taken(rows, decided(partial(_places_of, p), numbers)) for p in np.arange(n)]
 
 
@@ -173,7 +177,7 @@ def reverse_sequence(
     t = as_operand(input)
     shape = t._layout.shape
     numbers = integers(seq_lengths, "reverse_sequence")
-    lengths = np.asarray(numbers._value)
+    given, size = numbers._layout.shape, t._layout.size
     s, b = scalar_int(seq_axis), 0 if batch_axis is None else scalar_int(batch_axis)
     for a in (s, b):
         if not 0 <= a < len(shape):
@@ -183,22 +187,26 @@ def reverse_sequence(
             )
     if s == b:
         raise InvalidArgumentError(f"reverse_sequence: batch_axis and seq_axis are both {s}")
-    if lengths.shape != (shape[b],):
+    if given != (shape[b],):
         raise InvalidArgumentError(
-            f"reverse_sequence: seq_lengths must have {shape[b]} entries, as axis {b} has, got {list(lengths.shape)}"
+            f"reverse_sequence: seq_lengths must have {shape[b]} entries, as axis {b} has, got {list(given)}"
         )
-    if lengths.size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= shape[s]:
-        raise InvalidArgumentError(f"reverse_sequence: lengths must be in [0, {shape[s]}], got {lengths.tolist()}")
+
+    def check(lengths: Any) -> None:
+        if lengths.size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= shape[s]:
+            raise InvalidArgumentError(f"reverse_sequence: lengths must be in [0, {shape[s]}], got {lengths.tolist()}")
+
+    checked(check, numbers)
 
     def places(lengths: Any) -> Any:
         step = np.arange(shape[s])
-        back = lengths[:, None] - 1 - step
+        back = lengths[:, None].astype(np.int64) - 1 - step  # unsigned lengths have no negative differences
         source = np.where(back >= 0, back, step)  # of shape (batch, sequence)
-        there = np.moveaxis(np.arange(t._layout.size).reshape(shape), (b, s), (0, 1))
+        there = np.moveaxis(np.arange(size).reshape(shape), (b, s), (0, 1))
         there = np.moveaxis(there[np.arange(shape[b])[:, None], source], (0, 1), (b, s))
         return np.ascontiguousarray(there)
 
-    line = REGISTRY["reshape"](t, shape=(t._layout.size,))
+    line = REGISTRY["reshape"](t, shape=(size,))
     return _taken(line, decided(places, numbers))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import integers, rows_inside
-from gtape.ops.shape.decisions import decided, is_followed
+from gtape.ops.shape.decisions import decided, is_followed, truth_decided
+from gtape.recording.record import checked_later
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, as_operand
 
@@ -26,34 +28,33 @@ def _rows(
 ) -> tuple[Tensor, Tensor, int, tuple[int, ...]]:
     """Flat row numbers, the updates as rows, the number of rows of the whole, and the shape of a row."""
     where = integers(indices, op)
-    at = np.asarray(where._value)
-    if not at.ndim or at.shape[-1] > len(shape):
-        raise InvalidArgumentError(
-            f"{op}: indices of shape {list(at.shape)} do not fit a tensor of shape {list(shape)}"
-        )
-    k = at.shape[-1]
+    given = where._layout.shape
+    if not given or given[-1] > len(shape):
+        raise InvalidArgumentError(f"{op}: indices of shape {list(given)} do not fit a tensor of shape {list(shape)}")
+    k = given[-1]
     rest = shape[k:]
-    if updates._layout.shape != at.shape[:-1] + rest:
+    if updates._layout.shape != given[:-1] + rest:
         raise InvalidArgumentError(
-            f"{op}: updates must have shape {[*at.shape[:-1], *rest]} for indices of shape {list(at.shape)} and "
+            f"{op}: updates must have shape {[*given[:-1], *rest]} for indices of shape {list(given)} and "
             f"a tensor of shape {list(shape)}, "
             f"got {list(updates._layout.shape)}"
         )
-    known = rows_inside(at, shape[:k], policy, op)
 
     def read(v: Any) -> Any:
-        return known if v is at else rows_inside(v, shape[:k], policy, op)
+        return rows_inside(v, shape[:k], policy, op)
 
     def flat(v: Any) -> Any:
         found, inside = read(v)
         return found.reshape(-1) if inside is None else found[inside]
 
-    rows: Tensor = REGISTRY["reshape"](updates, shape=(known[0].size, *rest))
-    inside = known[1]
-    if inside is not None and not (inside.all() and not is_followed(where)):
+    checked_later(read, [where])  # because a compiled program drops unused results
+    places = decided(flat, where)
+    size = math.prod(given[:-1])
+    rows: Tensor = REGISTRY["reshape"](updates, shape=(size, *rest))
+    if policy == "IGNORE" and (is_followed(where) or places._layout.size < size):
         kept = decided(lambda v: np.flatnonzero(read(v)[1]), where)
-        rows = REGISTRY["gather"](rows, kept, axis=-1 - len(rest), size=inside.size)
-    return decided(flat, where), rows, int(np.prod(shape[:k])), rest
+        rows = REGISTRY["gather"](rows, kept, axis=-1 - len(rest), size=size)
+    return places, rows, int(np.prod(shape[:k])), rest
 
 
 def _scattered(flat: Tensor, rows: Tensor, n: int, shape: tuple[int, ...]) -> Tensor:
@@ -156,7 +157,7 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     shape = t._layout.shape
     flat, rows, n, rest = _rows(indices, u, shape, "tensor_scatter_nd_update")
     size = flat._layout.size
-    if is_followed(flat) or np.unique(flat._value).size < size:
+    if is_followed(flat) or truth_decided(lambda v: np.unique(v).size < size, flat):
         winners = decided(lambda v: v.size - 1 - np.unique(v[::-1], return_index=True)[1], flat)
         rows = REGISTRY["gather"](rows, winners, axis=-1 - len(rest), size=size)
         flat = decided(np.unique, flat)

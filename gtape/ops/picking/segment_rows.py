@@ -11,7 +11,7 @@ from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import integers, scatter_rows_kernel
-from gtape.ops.shape.decisions import decided, is_followed, size_decided
+from gtape.ops.shape.decisions import checked, decided, is_followed, size_decided, truth_decided
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -128,43 +128,52 @@ def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, i
     """The rows, their numbers, and the number of segments, which is the last number plus one."""
     t = _numbers(data, op)
     numbers = integers(segment_ids, op)
-    ids = np.asarray(numbers._value)
-    if ids.ndim != 1 or not t._layout.shape or t._layout.shape[0] != ids.size:
+    given = numbers._layout.shape
+    if len(given) != 1 or t._layout.shape[:1] != given:
         raise InvalidArgumentError(
-            f"{op}: segment_ids must be a vector with one number for each row of data, got shape {list(ids.shape)} "
+            f"{op}: segment_ids must be a vector with one number for each row of data, got shape {list(given)} "
             f"for data of shape {t._layout.tensor_shape}"
         )
-    if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
-        raise InvalidArgumentError(
-            f"{op}: segment ids are not increasing, or negative: sort them, or use unsorted_{op}, got {ids.tolist()}"
-        )
-    return t, decided(_itself, numbers), size_decided(_number_after_last, numbers) if ids.size else 0
+
+    def check(ids: Any) -> None:
+        if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
+            raise InvalidArgumentError(
+                f"{op}: segment ids are not increasing, or negative: sort them, or use unsorted_{op}, "
+                f"got {ids.tolist()}"
+            )
+
+    checked(check, numbers)
+    return t, decided(_itself, numbers), size_decided(_number_after_last, numbers) if given[0] else 0
 
 
 def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Tensor, Tensor, int]:
     """The rows whose numbers are not negative, these numbers, and the number of segments."""
     t = _numbers(data, op)
     numbers = integers(segment_ids, op)
-    ids = np.asarray(numbers._value)
+    given = numbers._layout.shape
     n = scalar_int(num_segments)
     if n < 0:
         raise InvalidArgumentError(f"{op}: num_segments must not be negative, got {n}")
     shape = t._layout.shape
-    if shape[: ids.ndim] != ids.shape:
+    if shape[: len(given)] != given:
         raise InvalidArgumentError(
-            f"{op}: data of shape {t._layout.tensor_shape} does not start with the shape {list(ids.shape)} of "
-            "segment_ids"
+            f"{op}: data of shape {t._layout.tensor_shape} does not start with the shape {list(given)} of segment_ids"
         )
-    if ids.size and int(ids.max()) >= n:
-        raise InvalidArgumentError(
-            f"{op}: segment_ids {int(ids.max())} is out of range [0, {n}): raise num_segments, or give what is to be "
-            "dropped a negative number"
-        )
-    if ids.ndim != 1:
-        t = REGISTRY["reshape"](t, shape=(ids.size, *shape[ids.ndim :]))
-    if is_followed(numbers) or (ids < 0).any():
+
+    def check(ids: Any) -> None:
+        if ids.size and int(ids.max()) >= n:
+            raise InvalidArgumentError(
+                f"{op}: segment_ids {int(ids.max())} is out of range [0, {n}): raise num_segments, or give what is to "
+                "be dropped a negative number"
+            )
+
+    checked(check, numbers)
+    size = numbers._layout.size
+    if len(given) != 1:
+        t = REGISTRY["reshape"](t, shape=(size, *shape[len(given) :]))
+    if is_followed(numbers) or truth_decided(lambda v: (v < 0).any(), numbers):
         kept = decided(lambda v: np.flatnonzero(v >= 0), numbers)
-        t = REGISTRY["gather"](t, kept, axis=-t.ndim, size=ids.size)
+        t = REGISTRY["gather"](t, kept, axis=-t.ndim, size=size)
     return t, decided(lambda v: v[v >= 0], numbers), n
 
 
@@ -176,9 +185,9 @@ def _number_after_last(ids: Any) -> Any:
     return ids[-1] + 1
 
 
-def _column(values: Any, t: Tensor) -> Any:
-    """A vector with one number for each segment, in a shape that broadcasts against the rows."""
-    return values.reshape(-1, *[1] * (t.ndim - 1))
+def _column(values: Any, ndim: int) -> Any:
+    """A vector with one number for each segment, in a shape that broadcasts against rows of `ndim` axes together."""
+    return values.reshape(-1, *[1] * (ndim - 1))
 
 
 def sums(t: Tensor, ids: Tensor, n: int) -> Tensor:
@@ -188,17 +197,18 @@ def sums(t: Tensor, ids: Tensor, n: int) -> Tensor:
 
 def divided(t: Tensor, ids: Tensor, n: int, root: bool = False) -> Tensor:
     """Sums divided by the number of rows, or by the root of that number."""
-    dtype = np.dtype(np.int64) if root else t._layout.dtype
-    counts = decided(lambda v: _column(np.maximum(np.bincount(v, minlength=n), 1), t).astype(dtype), ids)
+    dtype, ndim = np.dtype(np.int64) if root else t._layout.dtype, t.ndim
+    counts = decided(lambda v: _column(np.maximum(np.bincount(v, minlength=n), 1), ndim).astype(dtype), ids)
     return REGISTRY["over_roots" if root else "divide"](sums(t, ids, n), counts)
 
 
 def whole_mean(t: Tensor, ids: Tensor, n: int) -> Tensor:
     """The mean of integers as an integer, rounded towards zero."""
+    dtype, ndim = t._layout.dtype, t.ndim
 
     def mean(total: Any, ids: Any) -> Any:
-        counts = _column(np.maximum(np.bincount(ids, minlength=n), 1), t)
-        return (np.sign(total) * (np.abs(total) // counts)).astype(t._layout.dtype)
+        counts = _column(np.maximum(np.bincount(ids, minlength=n), 1), ndim)
+        return (np.sign(total) * (np.abs(total) // counts)).astype(dtype)
 
     return decided(mean, sums(t, ids, n), ids)
 
@@ -245,8 +255,9 @@ def products(t: Tensor, ids: Tensor, n: int) -> Tensor:
 def filled(prim: Any, t: Tensor, ids: Tensor, n: int, fill: Any) -> Tensor:
     """An extremum of each segment. Segments without rows get `fill`."""
     y: Tensor = prim(t, ids, size=n)
-    empty = decided(lambda v: np.broadcast_to(_column(np.bincount(v, minlength=n) == 0, t), y._layout.shape), ids)
-    if not (is_followed(ids) or np.asarray(empty._value).any()):
+    shape, ndim = y._layout.shape, t.ndim
+    empty = decided(lambda v: np.broadcast_to(_column(np.bincount(v, minlength=n) == 0, ndim), shape), ids)
+    if not (is_followed(ids) or truth_decided(np.any, empty)):
         return y
     c, a, b = operands(empty, wrap(np.full(y._layout.shape, fill, y._layout.dtype)), y)
     return REGISTRY["where"](c, a, b)

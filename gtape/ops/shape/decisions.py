@@ -42,7 +42,31 @@ def decided(work: Callable[..., Any], *tensors: Tensor) -> Tensor:
         made: Tensor = _decided(tensors[0], work=work) if len(tensors) == 1 else _decided_together(work, tensors)
         note_decision(made)
         return made
-    return wrap(work(*[np.asarray(t._value) for t in tensors]))
+    later = record.decided_later(work, tensors)
+    return wrap(work(*[np.asarray(t._value) for t in tensors])) if later is None else later
+
+
+def checked(check: Callable[..., None], *tensors: Tensor) -> None:
+    """Call a function that raises an error for wrong arrays. Each call of a compiled function calls the function, too.
+
+    `check` may not hold the value of a tensor.
+    """
+
+    def read(*values: Any) -> None:
+        check(*[np.asarray(v) for v in values])
+
+    if not record.checked_later(read, [*tensors]):
+        read(*[t._value for t in tensors])
+
+
+def truth_decided(work: Callable[..., Any], *tensors: Tensor) -> bool:
+    """A truth value that a function of NumPy arrays computes from tensors, and by which an op chooses its way.
+
+    A program of a compiled function is valid for one truth value. No check notes the way, so an op that a check follows
+    (`is_followed`) takes the way that is right for all values.
+    """
+    values = [wrap(t._value) for t in tensors]
+    return bool(decided(lambda *v: np.asarray(work(*v), np.bool_), *values)._value)
 
 
 def size_decided(work: Callable[..., Any], *tensors: Tensor) -> int:
