@@ -14,7 +14,18 @@ from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes.assigning import assigned_of, caller, tracing_call
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import Later, Results, are_different, form_of, outputs_of, repeated, taken_later, traced
+from gtape.tapes.forms import (
+    Later,
+    Results,
+    are_different,
+    form_of,
+    form_of_owner,
+    outputs_of,
+    repeated,
+    taken_later,
+    traced,
+    why_unusual,
+)
 from gtape.tapes.kinds import (
     DEEP,
     EAGERLY,
@@ -65,6 +76,7 @@ class _Compiled(Results):
         self.generation = GENERATION.number
         self.calls = self.failures = self.wasted = 0
         self.noted = False  # whether a warning said that most calls are invalid
+        self.decided_at = tracer.decided_at()
 
     def run(self, *raws: Any) -> tuple[Any, ...]:
         """Run the program on raw arguments with the values of variables."""
@@ -122,10 +134,13 @@ class Compiler:
     name : str
     keeps_order : bool
         Whether programs depend on the order of named arguments.
+    names : tuple of str
+        The names of the positional parameters, for messages.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, keeps_order: bool) -> None:
-        self.function, self.name, self._keeps_order = function, name, keeps_order
+    def __init__(self, function: Callable[..., Any], name: str, keeps_order: bool, names: tuple[str, ...]) -> None:
+        self.function, self.name, self._keeps_order, self._names = function, name, keeps_order, names
+        self._eager: dict[str, None] = {}  # why no program takes the arguments of some calls
         self._warned = self._warned_of_kinds = False
         first_calls = FirstCalls()
         self._kinds = Kinds(first_calls, self.warn, self.warn_of_kinds)
@@ -139,29 +154,35 @@ class Compiler:
                 self.warn_of_kinds,
             ),
             keeps_order,
+            self._note_unusual,
         )
 
-    def __reduce__(self) -> Any:
-        return Compiler, (self.function, self.name, self._keeps_order)  # a copy is compiled again
+    def __reduce__(self) -> Any:  # a copy is compiled again
+        return Compiler, (self.function, self.name, self._keeps_order, self._names)
 
     # ------------------------------------------------------------------------------------------ calls
 
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], owned: int) -> Any:
         """The result by the program for these arguments; NotImplemented if the caller has to call the function itself.
 
-        The caller does so without more frames, because Python bounds the depth of a recursion.
+        The caller does so without more frames, because Python bounds the depth of a recursion. The first `owned`
+        arguments are the instance of a method.
         """
         if EAGERLY or DEEP.underway:
             return NotImplemented
         stack = peek()
         if stack is not None:  # a tape records, or another function is being traced
-            return NotImplemented if verify_mode() else self._recorded(stack, args, kwargs)
+            return NotImplemented if verify_mode() else self._recorded(stack, args, kwargs, owned)
         tensors: list[Tensor] = []
         held: list[Any] = []
         if kwargs and not self._keeps_order:
             kwargs = dict(sorted(kwargs.items()))
         try:
-            key: Any = tuple([form_of(x, tensors, held) for x in args])
+            if owned:
+                forms = [form_of_owner(x, tensors, held) for x in args[:owned]]
+                key: Any = tuple(forms + [form_of(x, tensors, held) for x in args[owned:]])
+            else:
+                key = tuple([form_of(x, tensors, held) for x in args])
             if len(args) == 1 and key[0].__class__ is Layout:
                 (key,) = key  # because calls of one tensor are the most frequent, and a tuple costs more to look up
             if kwargs:
@@ -170,7 +191,7 @@ class Compiler:
                 key = (repeated(tensors), key)
             found = self._known.get(key)
         except (Untraceable, TypeError, RecursionError):  # no program takes these arguments
-            self.warn("an argument is no tensor, number, text or structure of these")
+            self._note_unusual(args, kwargs, owned)
             return NotImplemented
         if hasattr(idle_stack().run, "unchecked") or verify_mode():  # a check wants every kernel or gradient
             return NotImplemented
@@ -209,8 +230,8 @@ class Compiler:
         result = self._kinds.eagerly(self.function, args, kwargs, refusals)
         if note_invalid(found, made):
             if made.wasteful:
-                self._kinds.refuse(key, made.reason, found)
-            self.warn(made.reason)
+                self._kinds.refuse(key, made.reason_of(found), found)
+            self.warn(made.reason_of(found))
         return result
 
     def quick(self, args: tuple[Any, ...]) -> Any:
@@ -326,6 +347,13 @@ class Compiler:
         made_of = _Drawing if draws else _Reading if tracer.outside().kept() else _Compiled
         return made_of(program, tracer, made, outputs, held)
 
+    def _note_unusual(self, args: tuple[Any, ...], kwargs: dict[str, Any], owned: int) -> None:
+        """Note that no program takes these arguments, and warn once."""
+        if len(self._eager) < MOST_PROGRAMS:
+            reason = why_unusual(self._names, args, kwargs, owned)
+            self._eager[reason] = None
+            self.warn(reason)
+
     def warn(self, reason: str) -> None:
         """Warn that the function runs eagerly, once."""
         if not self._warned:
@@ -371,4 +399,5 @@ class Compiler:
                     + f"{len(made.outputs)} results; {p.summary()}"
                     + (f", eager for {made.failures} calls" if made.failures else "")
                 )
+        lines += [f"eager: {plain(reason)}" for reason in list(self._eager)]
         return "\n".join(lines + self._recorded.lines()) or "not called yet"

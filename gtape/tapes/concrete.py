@@ -147,9 +147,12 @@ def _in_python(f: Any) -> bool:
 
 
 def _is_default(x: Any, default: Any) -> bool:
-    """Whether a call may leave out an argument, because it is its default or a number or text with the same digits."""
+    """Whether a call may leave out an argument, because it is its default or a number or text with the same digits.
+
+    A default without a hash stays, because its contents may have changed since the last call.
+    """
     if x is default:
-        return True
+        return type(default).__hash__ is not None or isinstance(default, (Tensor, Variable))
     return x.__class__ is default.__class__ and x.__class__ in _VALUES and x == default and repr(x) == repr(default)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,8 +22,8 @@ from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
 __all__ = [
-    "Later", "Results", "are_different", "form_of", "outputs_of", "repeated", "taken_later", "takes_any_names",
-    "traced",
+    "Later", "Results", "are_different", "form_of", "form_of_owner", "names_of", "outputs_of", "repeated",
+    "taken_later", "takes_any_names", "traced", "why_unusual",
 ]  # fmt: skip
 
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
@@ -32,12 +32,36 @@ _EXACT = frozenset({*_PLAIN, dict})
 _EQUALITIES = [c.__eq__ for c in _NUMBERS]
 
 
+class _Unusual(Untraceable):
+    """An argument, or a part of the argument, selects no program.
+
+    Parameters
+    ----------
+    part : object
+    why : str
+        The end of a sentence about the part.
+    """
+
+    def __init__(self, part: Any, why: str) -> None:
+        super().__init__(why)
+        self.part, self.why = part, why
+
+
 def takes_any_names(function: Callable[..., Any]) -> bool:
     """Whether a function has a parameter ``**kwargs``, which shows the order of the named arguments."""
     try:
         return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a built-in function without a signature
         return True
+
+
+def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the positional parameters of a function, for messages."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a built-in function without a signature
+        return ()
+    return tuple([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
 
 
 def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
@@ -50,10 +74,15 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
         Gains the tensors in the argument.
     held : list
         Gains weak references to the objects whose identity selects the program.
+
+    Raises
+    ------
+    Untraceable
+        If no program takes the argument.
     """
     if x.__class__ is Tensor:
         if x._layout.dtype.kind == "O":
-            raise Untraceable("strings")
+            raise _Unusual(x, "no program takes strings")
         tensors.append(x)
         return x._layout
     if isinstance(x, Variable):
@@ -62,7 +91,7 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
     if x.__class__ not in _EXACT and isinstance(x, _PLAIN):
         if isinstance(x, (list, tuple)):
             if _has_attributes(x) or not _can_be_rebuilt(x):
-                raise Untraceable("an unusual argument")  # a copy with traced tensors would be another one
+                raise _Unusual(x, "its elements alone do not make an equal one")  # nor a copy with traced tensors
         elif _has_attributes(x) or x.__class__.__eq__ not in _EQUALITIES:
             return _by_identity(x, held)
     if isinstance(x, (float, complex)):  # as text, because 0.0 equals -0.0; a subclass may show other digits
@@ -74,8 +103,50 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
     if x.__class__ is dict:
         return (dict, *[(form_of(k, tensors, held), form_of(y, tensors, held)) for k, y in x.items()])
     if isinstance(x, (Tensor, np.ndarray, np.generic)) or nest.is_nested(x):
-        raise Untraceable("an unusual argument")
+        raise _Unusual(x, "a program takes tensors, numbers, texts, and lists, tuples and dicts of these")
+    if isinstance(x, Iterator):
+        raise _Unusual(x, "each call takes other elements from it")
+    if x.__class__.__hash__ is not object.__hash__:
+        try:
+            hash(x)
+        except Exception:
+            raise _Unusual(x, "it has no hash, because its contents may change") from None
     return _by_identity(x, held)
+
+
+def form_of_owner(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
+    """The same as `form_of` for the instance of a method, whose attributes are read when the method is traced."""
+    plain = isinstance(x, (*_PLAIN, dict, Tensor, Variable, np.ndarray, np.generic)) or nest.is_nested(x)
+    return form_of(x, tensors, held) if plain else _by_identity(x, held)
+
+
+def why_unusual(names: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any], owned: int) -> str:
+    """Why no program takes a call, as a sentence that names the argument.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names of the positional parameters.
+    args, kwargs
+        The arguments of the call.
+    owned : int
+        The number of first arguments that are the instance of a method.
+    """
+    given = [(names[k] if k < len(names) else str(k), x) for k, x in enumerate(args)]
+    for name, x in [*given[owned:], *kwargs.items()]:
+        try:
+            hash(form_of(x, [], []))
+        except (Untraceable, TypeError, RecursionError) as e:
+            return _unusual(name, x, e)
+    return "the instance of the method is of an unusual type"
+
+
+def _unusual(name: str, x: Any, error: Exception) -> str:
+    if not isinstance(error, _Unusual):
+        return f"its argument {name} cannot select a program ({type(error).__name__}: {error})"
+    part = error.part
+    whole = "is" if part is x else "holds an object"
+    return f"its argument {name} {whole} of the type {type(part).__qualname__}: {error.why}"
 
 
 def _has_attributes(x: Any) -> bool:

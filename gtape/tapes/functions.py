@@ -166,9 +166,10 @@ class Function:
         self._compiler: Any = compiled or None
         if compiled is True:
             from gtape.tapes.compiled import Compiler
-            from gtape.tapes.forms import takes_any_names
+            from gtape.tapes.forms import names_of, takes_any_names
 
-            self._compiler = Compiler(self._called, self.name, takes_any_names(python_function))
+            keeps_order = takes_any_names(python_function)
+            self._compiler = Compiler(self._called, self.name, keeps_order, names_of(python_function))
         quick = None if self._compiler is None or self.input_signature is not None else self._compiler.quick
         self._quick: Callable[..., Any] | None = quick
 
@@ -221,7 +222,7 @@ class Function:
         if kwargs:
             kwargs = {name: _with_tensors(x) for name, x in kwargs.items()}
         if self._compiler is not None:
-            made = self._compiler((*self._owner, *args), kwargs)
+            made = self._compiler((*self._owner, *args), kwargs, len(self._owner))
             if made is not NotImplemented:
                 return made
         return self._result(args, kwargs)

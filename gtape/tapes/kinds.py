@@ -42,6 +42,10 @@ class Invalid:
     def __init__(self, reason: str, *, others: bool = False, wasteful: bool = False) -> None:
         self.reason, self.others, self.wasteful = reason, others, wasteful
 
+    def reason_of(self, found: Any) -> str:
+        """The reason, with the places where the traced call of a program decided by values."""
+        return self.reason + (found.decided_at if self is _BY_VALUES else "")
+
 
 _BY_VALUES = Invalid("what it does depends on the values of tensors", others=True, wasteful=True)
 _REORDERED = Invalid("its arguments lie in memory in many orders", others=True)

@@ -42,7 +42,7 @@ from gtape.recording.record import (
 )
 from gtape.tapes.assigning import tracing_call
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import Results, are_different, form_of, outputs_of, repeated, traced
+from gtape.tapes.forms import Results, are_different, form_of, form_of_owner, outputs_of, repeated, traced
 from gtape.tapes.kinds import (
     GENERATION,
     LATER,
@@ -365,6 +365,7 @@ class _Recorded(Results):
     watched: Sequence[int] = ()
     flags: Sequence[str] = ()
     sources: Sequence[Any] = ()
+    decided_at = ""
 
     def __init__(self, made: Any, outputs: list[Any], held: list[Any]) -> None:
         super().__init__(made, outputs)
@@ -434,14 +435,19 @@ class RecordedCalls:
         Keeps the programs.
     keeps_order : bool
         As for `Compiler`.
+    note_unusual : callable
+        Takes the arguments of a call that no program takes.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, kinds: Kinds, keeps_order: bool) -> None:
-        self._function, self._name, self._kinds = function, name, kinds
+    def __init__(
+        self, function: Callable[..., Any], name: str, kinds: Kinds, keeps_order: bool,
+        note_unusual: Callable[[tuple[Any, ...], dict[str, Any], int], None],
+    ) -> None:  # fmt: skip
+        self._function, self._name, self._kinds, self._note_unusual = function, name, kinds, note_unusual
         self._known = kinds.known
         self._keeps_order = keeps_order
 
-    def __call__(self, stack: Stack, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, stack: Stack, args: tuple[Any, ...], kwargs: dict[str, Any], owned: int) -> Any:
         """The result of the call, recorded; NotImplemented if the call has to run eagerly."""
         session = stack.tracker
         if session is None or session.inside is not stack or stack.probe is not None:
@@ -453,9 +459,11 @@ class RecordedCalls:
         if kwargs and not self._keeps_order:
             kwargs = dict(sorted(kwargs.items()))
         try:
-            key: Any = [form_of(x, tensors, held) for x in args]
+            key: Any = [form_of_owner(x, tensors, held) for x in args[:owned]]
+            key += [form_of(x, tensors, held) for x in args[owned:]]
             key += [(k, form_of(x, tensors, held)) for k, x in kwargs.items()]
         except (Untraceable, TypeError, RecursionError):  # no program takes these arguments
+            self._note_unusual(args, kwargs, owned)
             return NotImplemented
         active = [_is_active(stack, t) for t in tensors]
         if None in active or len(session.watched) > MOST_WATCHED:
@@ -466,6 +474,7 @@ class RecordedCalls:
         try:
             found: Any = self._known.get(key)
         except TypeError:  # an argument cannot be a key
+            self._note_unusual(args, kwargs, owned)
             return NotImplemented
         if not _holds(found, session):
             found = self._compiled(key, session, tensors, args, kwargs, active, held, first=True)
@@ -496,8 +505,8 @@ class RecordedCalls:
         result = self._kinds.eagerly(self._function, args, kwargs, refusals)
         if note_invalid(found, made):
             if made.wasteful:
-                self._kinds.refuse(key, made.reason, found)
-            self._kinds.warn(made.reason)
+                self._kinds.refuse(key, made.reason_of(found), found)
+            self._kinds.warn(made.reason_of(found))
         return result
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
@@ -641,6 +650,7 @@ class RecordedCalls:
             raise Untraceable("returns a tensor of the tape that is no argument")
         outputs, tensors = outputs_of(made, tracer, given)
         found = _Recorded(made, outputs, held)
+        found.decided_at = tracer.decided_at()
         found.flags = [flag for flag in _FLAGS if getattr(session, flag)]
         found.variables = [
             (

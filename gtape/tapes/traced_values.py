@@ -27,7 +27,7 @@ from gtape.tensors.variable_parts import CHANGES_PARTS
 
 __all__ = [
     "ABSORBED", "NO_NAN", "NO_WORDS", "SAME_TRUTH", "Guard", "Node", "OtherLayout", "OtherOrder", "Raw", "Traced",
-    "Untraceable", "same_shape",
+    "Untraceable", "asked_by", "same_shape",
 ]  # fmt: skip
 
 
@@ -117,12 +117,16 @@ def _by_library(depth: int = 2) -> bool:
     return frame is not None and is_own(frame.f_code.co_filename)
 
 
-def _asked_by(frame: Any) -> str:
+def asked_by(frame: Any) -> str:
     """Which function of the library reads a value in a trace, and the user's line that calls the function, as text."""
     name = None
+    asking = frame.f_globals
     while frame is not None and not is_users(frame.f_code.co_filename):
         code = frame.f_code
-        if is_own(code.co_filename) and frame.f_globals is not globals() and not code.co_name.startswith(("_", "<")):
+        outside = is_own(code.co_filename) and frame.f_globals is not globals() and frame.f_globals is not asking
+        if outside and code.co_name == Tensor.__getitem__.__name__:
+            name = "an index in square brackets"
+        elif outside and not code.co_name.startswith(("_", "<")):
             # A public function runs inside `diagnosed`, whose variable holds the function.
             called = frame.f_locals.get("function")
             name = getattr(called, "__name__", code.co_name)
@@ -292,24 +296,27 @@ class Raw:
     def __array__(self, *_: Any, **__: Any) -> Any:
         sample = np.asarray(self.node.sample)
         if sample.dtype.kind not in "iub" or sample.size > _MOST_GUARDED:
-            self.tracer.refuse(f"needs the values of a tensor{_asked_by(sys._getframe())}")
+            self.tracer.refuse(f"needs the values of a tensor{asked_by(sys._getframe())}")
+        self.tracer.note_decision()
         self.tracer.guard(_same_array, self, sample)
         return sample.copy()
 
     def __bool__(self) -> bool:
         made = bool(self.node.sample)
+        self.tracer.note_decision()
         self.tracer.guard(_same_truth, self, made)
         return made
 
     def __int__(self) -> int:
         made = int(self.node.sample)
+        self.tracer.note_decision()
         self.tracer.guard(_same_number, self, self.node.sample)
         return made
 
     __index__ = __int__
 
     def __float__(self) -> float:
-        self.tracer.refuse(f"needs the value of a number{_asked_by(sys._getframe())}")
+        self.tracer.refuse(f"needs the value of a number{asked_by(sys._getframe())}")
         return 0.0
 
     def __len__(self) -> int:
@@ -401,7 +408,7 @@ class Traced(Tensor):
         raise AttributeError(f"{Tensor.__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def _leaves(self, how: str) -> Any:
-        self._value.tracer.refuse(f"reads the value of a tensor by {how}{_asked_by(sys._getframe())}")
+        self._value.tracer.refuse(f"reads the value of a tensor by {how}{asked_by(sys._getframe())}")
 
     def numpy(self) -> Any:
         return self._leaves(".numpy()")

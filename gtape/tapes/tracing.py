@@ -34,11 +34,12 @@ from gtape.tapes.drawn import Draw
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
 from gtape.tapes.lent import Lent
 from gtape.tapes.seen_constants import SeenConstants, SeenTensors
-from gtape.tapes.traced_values import NO_WORDS, Node, Raw, Traced, Untraceable, same_shape
+from gtape.tapes.traced_values import NO_WORDS, Node, Raw, Traced, Untraceable, asked_by, same_shape
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["Tracer", "tracing"]
 
+_MOST_DECISIONS = 3  # places of decisions in a message
 # The greatest number of assigned variables. They are assigned together under all their locks, one nested call for each.
 _MOST_ASSIGNED = 100
 
@@ -162,6 +163,9 @@ class Tracer:
         # True only if the result of the traced call is compared with a plain call.
         self.writes_over = False
         self.ended = False  # whether an error of the user's own code ended the call, so that no eager call follows
+        # Where the call decides by values, and where it guards shapes that may depend on values.
+        self.decisions: dict[str, None] = {}
+        self.shapes: dict[str, None] = {}
         self.texts: set[str] = set()  # the texts that stand for traced tensors, which users print
         self.failed_check = False  # whether a check or an op raised an error, which the function may catch
 
@@ -283,6 +287,24 @@ class Tracer:
         """A constant as a value of the program."""
         return self.result(Node(_same_value, (value,), {}, value, None))
 
+    def guard_shape(self, value: Raw, shape: tuple[int, ...]) -> None:
+        """Make a guard for a shape that may depend on values, because Python's code sees the shape."""
+        if len(self.shapes) < _MOST_DECISIONS:
+            self.shapes[asked_by(sys._getframe())] = None
+        self.guard(same_shape, value, shape)
+
+    def note_decision(self) -> None:
+        """Note the op and the user's line that read a value, for the message that the program is seldom valid."""
+        if len(self.decisions) < _MOST_DECISIONS:
+            self.decisions[asked_by(sys._getframe())] = None
+
+    def decided_at(self) -> str:
+        """The end of the sentence that the call decides by values: where, and how to avoid this."""
+        found, how = (self.decisions, "it reads them") if self.decisions else (self.shapes, "they decide on a shape")
+        if not found:
+            return ""
+        return f": {how}{','.join(found)}; gtape.gather, gtape.where and gtape.one_hot take values without reading them"
+
     def guard(self, check: Callable[..., None], value: Raw, expected: Any) -> None:
         """Make a guard for a decision by a value."""
         node = Node(check, (value.node, expected), {}, None, None)
@@ -334,7 +356,7 @@ class Tracer:
         except Exception:
             self.failed_check = True
             raise
-        self.guard(same_shape, made, made.shape)  # because Python's code sees the shape of the result
+        self.guard_shape(made, made.shape)
         return made.as_tensor()
 
     # ------------------------------------------------------------------------------------------ ops
@@ -399,10 +421,10 @@ class Tracer:
         if several:
             for r, t in zip(raws, made, strict=True):
                 if not prim.differentiable:
-                    self.guard(same_shape, r, t._layout.shape)
+                    self.guard_shape(r, t._layout.shape)
             return tuple([Traced.of(r, t._layout) for r, t in zip(raws, made, strict=True)])
         if prim.partials is None and not prim.differentiable:
-            self.guard(same_shape, raws, made._layout.shape)
+            self.guard_shape(raws, made._layout.shape)
         elif key is not None and prim.kind != "custom":
             node = raws.node
             if node.function is prim.scalar or node.function is prim.kernel:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import dataclasses
 import sys
+import types
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -189,6 +193,131 @@ def test_decisions_by_values_are_the_reason_under_a_tape_too(back_end: str) -> N
                 y = compiled(x, tf.constant(i))
             assert tape.gradient(y, x).numpy()[i] == 2.0
     assert len(noted) == 1 and "under a tape, eager: what it does" in compiled.summary()
+
+
+@pytest.mark.parametrize("under", [False, True], ids=["alone", "under a tape"])
+def test_the_reason_of_decisions_by_values_names_the_op_the_line_and_another_way(under: bool) -> None:
+    def f(x: Any, i: Any) -> Any:
+        return tf.reshape(x[: 10 * (i + 1)], [10, i + 1]) * 2.0
+
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.range(1000.0)
+    line = f.__code__.co_firstlineno + 1
+    with (
+        pytest.warns(RuntimeWarning, match="depends on the values of tensors: it reads them in"),
+        contextlib.ExitStack() as s,
+    ):
+        if under:
+            s.enter_context(tf.GradientTape()).watch(x)
+        for i in range(MANY):
+            compiled(x, tf.constant(i))
+    (reason,) = {line for line in compiled.summary().splitlines() if "eager: what" in line}
+    assert f"test_compiled_reasons.py:{line} in f" in reason and "an index in square brackets" in reason
+    assert "gtape.gather" in reason
+
+
+def test_the_reason_of_shapes_that_depend_on_values_names_the_op() -> None:
+    def f(x: Any) -> Any:
+        return tf.dynamic_partition(x, tf.cast(x > 0.0, tf.int32), 2)[1]
+
+    compiled = tf.function(f, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="they decide on a shape in dynamic_partition .*test_compiled_reasons.py"):
+        for i in range(2 * MANY):
+            compiled(tf.range(30.0) - float(i % 25))
+
+
+@dataclasses.dataclass
+class _State:
+    n: float = 1.0
+
+    @tf.function(jit_compile=True)
+    def times(self, x: Any) -> Any:
+        return x * self.n
+
+
+@dataclasses.dataclass(frozen=True)
+class _Frozen:
+    parts: list[float]
+
+
+def _added(s: set[float] | bytearray) -> None:
+    s.add(4.0) if isinstance(s, set) else s.append(4)
+
+
+# Arguments whose contents may change, the sum of the contents, and a change.
+_MUTABLE: dict[str, tuple[Callable[[], Any], Callable[[Any], float], Callable[[Any], Any]]] = {
+    "a set": (lambda: {1.0, 2.0}, sum, _added),
+    "a bytearray": (lambda: bytearray([1, 2]), sum, _added),
+    "a memoryview": (lambda: memoryview(bytearray([1, 2])), sum, lambda m: m.__setitem__(0, 5)),
+    "a namespace": (lambda: types.SimpleNamespace(n=1.0), lambda s: s.n, lambda s: setattr(s, "n", 5.0)),
+    "a dataclass": (_State, lambda s: s.n, lambda s: setattr(s, "n", 5.0)),
+    "a frozen dataclass with a list": (lambda: _Frozen([1.0]), lambda s: sum(s.parts), lambda s: s.parts.append(2.0)),
+    "a set in a list": (lambda: [{1.0}], lambda s: sum(s[0]), lambda s: _added(s[0])),
+    "a set in a dict": (lambda: {"a": {1.0}}, lambda s: sum(s["a"]), lambda s: _added(s["a"])),
+    "an iterator": (lambda: iter([1.0, 2.0, 3.0]), lambda s: next(s, 0.0), lambda s: None),
+    "a generator": (lambda: (float(k) for k in range(9)), lambda s: next(s), lambda s: None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("under", [False, True], ids=["alone", "under a tape"])
+@pytest.mark.parametrize("named", [False, True], ids=["by position", "by name"])
+@pytest.mark.parametrize("name", _MUTABLE)
+def test_arguments_whose_contents_may_change_run_eagerly_with_a_warning(name: str, named: bool, under: bool) -> None:
+    make, total, change = _MUTABLE[name]
+
+    def results(f: Any) -> list[float]:
+        state, made = make(), []
+        x = tf.constant(2.0)
+        for _ in range(3):
+            with tf.GradientTape() if under else contextlib.nullcontext() as tape:
+                if under:
+                    tape.watch(x)
+                y = f(x, held=state) if named else f(x, state)
+            made += [float(y)] + ([float(tape.gradient(y, x))] if under else [])
+            change(state)
+        return made
+
+    def f(x: Any, held: Any) -> Any:
+        return x * total(held)
+
+    compiled = tf.function(f, jit_compile=True)
+    part = make()
+    while isinstance(part, (list, dict)):
+        part = part[0] if isinstance(part, list) else part["a"]
+    with pytest.warns(RuntimeWarning, match=f"its argument held .* of the type {type(part).__qualname__}"):
+        made = results(compiled)
+    assert made == results(f) and compiled.summary().startswith("eager: its argument held")
+
+
+def test_a_mutable_default_is_read_at_each_call() -> None:
+    numbers = [1.0]
+
+    def f(x: Any, factors: Any = numbers) -> Any:
+        return x * sum(factors)
+
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.constant(2.0)
+    assert [float(compiled(x)), numbers.append(2.0), float(compiled(x))] == [2.0, None, 6.0]
+
+
+def test_the_instance_of_a_method_may_have_no_hash() -> None:
+    state, x = _State(3.0), tf.constant(2.0)
+    assert [float(state.times(x)) for _ in range(2)] == [6.0, 6.0]
+    assert _State.times.summary().startswith("compiled")
+
+
+@pytest.mark.parametrize(
+    ("argument", "kind"),
+    [
+        (range(3), "range"), (collections.defaultdict(int), "defaultdict"), (tf.constant("a"), "Tensor"),
+        (np.datetime64("2020-01-01"), "datetime64"), (tf.TensorShape([1]), "TensorShape"),
+    ],
+)  # fmt: skip
+def test_a_call_that_no_program_takes_names_the_argument_and_its_type(argument: Any, kind: str) -> None:
+    compiled = tf.function(lambda x, other: x * 2.0, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match=f"its argument other is of the type {kind}: "):
+        assert float(compiled(tf.constant(1.0), argument)) == 2.0
+    assert compiled.summary().startswith(f"eager: its argument other is of the type {kind}")
 
 
 @tf.custom_gradient
