@@ -15,7 +15,7 @@ from gtape import nest
 from gtape.base.layout import make_layout
 from gtape.base.reference import Reference
 from gtape.tapes.packing import packer, written
-from gtape.tapes.traced_values import Traced, Untraceable
+from gtape.tapes.traced_values import Raw, Traced, Untraceable
 from gtape.tapes.tracing import Tracer
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor
@@ -29,6 +29,7 @@ __all__ = [
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _PLAIN = (*_NUMBERS, list, tuple)
 _EXACT = frozenset({*_PLAIN, dict})
+_OF_NUMPY = frozenset("?bBhHiIlLqQefdFD")  # the character codes of NumPy's numbers of which programs take any value
 _EQUALITIES = [c.__eq__ for c in _NUMBERS]
 
 
@@ -88,6 +89,9 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
     if isinstance(x, Variable):
         held.append(weakref.ref(x))
         return ("variable", x._uid, x._tensor_layout)
+    if isinstance(x, np.generic) and x.dtype.char in _OF_NUMPY:
+        tensors.append(_number(x))
+        return ("number", x.dtype)
     if x.__class__ not in _EXACT and isinstance(x, _PLAIN):
         if isinstance(x, (list, tuple)):
             if _has_attributes(x) or not _can_be_rebuilt(x):
@@ -149,6 +153,13 @@ def _unusual(name: str, x: Any, error: Exception) -> str:
     return f"its argument {name} {whole} of the type {type(part).__qualname__}: {error.why}"
 
 
+def _number(x: np.generic) -> Tensor:
+    """A NumPy number as what a program takes. The tensor holds the number itself, also where tensors hold floats."""
+    t = Tensor()
+    t._value, t._layout, t._record = x, make_layout(x.dtype, ()), None
+    return t
+
+
 def _has_attributes(x: Any) -> bool:
     """Whether an object of a subclass has attributes of its own, which its elements or its number do not show."""
     slots = any("__slots__" in c.__dict__ and c.__slots__ for c in x.__class__.__mro__)
@@ -200,6 +211,11 @@ def traced(x: Any, tracer: Tracer, made: list[Traced], known: dict[int, Traced])
     if x.__class__ is Tensor:
         made.append(Traced.of(tracer.input(x._value), x._layout))
         return known.setdefault(id(x), made[-1])
+    if isinstance(x, np.generic) and x.dtype.char in _OF_NUMPY:
+        # Not a tensor, because operators on NumPy's numbers take the dtype of the other operand, as in eager calls.
+        raw = tracer.input(x)
+        made.append(Traced.of(raw, make_layout(x.dtype, ())))
+        return raw
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return x.__class__(*[traced(y, tracer, made, known) for y in x])
     if isinstance(x, (list, tuple)):
@@ -291,6 +307,8 @@ def outputs_of(made: Any, tracer: Tracer, given: Sequence[Traced]) -> tuple[list
         place = places.setdefault(id(leaf), len(outputs)) if isinstance(leaf, Tensor) else len(outputs)
         if isinstance(leaf, Variable):
             leaf = tracer.read(leaf)
+        elif leaf.__class__ is Raw:
+            leaf = leaf.as_tensor()
         if id(leaf) in arguments:
             outputs.append(_Given(arguments[id(leaf)]))
         elif place < len(outputs):

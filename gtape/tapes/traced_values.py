@@ -181,9 +181,13 @@ def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any],
             return self.tracer.of_two(function, self.node, other.node, text)
         if isinstance(other, SparseCotangent):
             self.tracer.refuse("has a gradient of rows (IndexedSlices)")
+        if hasattr(type(other), "_is_gtape_tensor"):  # beside one of NumPy's numbers among the arguments
+            return NotImplemented
         return self.tracer.call(function, (self, other), text=text)
 
     def backward(self: Raw, other: Any) -> Any:
+        if hasattr(type(other), "_is_gtape_tensor"):
+            return NotImplemented
         return self.tracer.call(function, (other, self), text=text)
 
     return forward, backward
@@ -318,6 +322,21 @@ class Raw:
     def __float__(self) -> float:
         self.tracer.refuse(f"needs the value of a number{asked_by(sys._getframe())}")
         return 0.0
+
+    def __repr__(self) -> str:
+        made = f"<NumPy number of a traced call: dtype={self.dtype.name}>"
+        self.tracer.texts.add(made)
+        return made
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self.tracer.refuse(f"reads the value of a number by the format {spec!r}")
+        return repr(self)
+
+    def __reduce__(self) -> Any:
+        return self.tracer.refuse("reads the value of a number by pickle")
 
     def __len__(self) -> int:
         return len(self.node.sample)

@@ -415,6 +415,9 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     if getattr(type(value), "_is_gtape_tensor", False):
         # Each read of a variable is a separate op, because each is another source, as in TensorFlow.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
+    if hasattr(type(value), "through"):  # one of NumPy's numbers among the arguments of a traced call
+        kind = own_dtype(value.dtype) if wanted is None else wanted
+        return wrap(value.through(lambda v: copied(v, kind)))
     # The type, because a mock with a `spec` claims by its `__class__` to be an array.
     if issubclass(type(value), (np.ndarray, np.generic)):
         if value.dtype.kind in "OUS":

@@ -1,0 +1,153 @@
+"""NumPy's numbers as arguments of compiled functions: one program for all values, and the bits of eager calls."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+
+_KINDS = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8", "bool", "complex64", "complex128")
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow,
+    "//": operator.floordiv, "%": operator.mod, "<": operator.lt, ">=": operator.ge, "==": operator.eq,
+    "!=": operator.ne, "maximum": lambda a, b: tf.maximum(a, b), "pow": lambda a, b: tf.pow(a, b),
+    "where": lambda a, b: tf.where(tf.constant([True, False]), a, b), "stack": lambda a, b: tf.stack([a, b]),
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "a rate": lambda x, n: x - n * tf.sin(x),
+    "arithmetic with Python's numbers": lambda x, n: x * (1 - n) + (2 * n + 0.5) / 3,
+    "NumPy's functions": lambda x, n: x * np.sqrt(np.abs(n)) + np.exp(-np.abs(n)),
+    "constant": lambda x, n: tf.constant(n),
+    "convert_to_tensor": lambda x, n: tf.convert_to_tensor(n),
+    "cast": lambda x, n: x * tf.cast(n, tf.float32),
+    "fill": lambda x, n: tf.fill([2], n),
+    "the number itself": lambda x, n: n,
+    "the number in a structure": lambda x, n: {"x": x, "n": [n, n + n]},
+    "a branch": lambda x, n: x if n > 1 else -x,
+    "Python's float": lambda x, n: x * float(n.real),
+    "math of a scalar": lambda x, n: tf.math.exp(n) if n.dtype.kind == "f" else x,
+    "an index": lambda x, n: x[int(n.real) % 2],
+    "a text": lambda x, n: x * float(f"{n.real}" != "0"),
+}
+_WEAK = "ignore:.*(runs eagerly|overflow|divide by zero|invalid value|Casting complex)"
+
+
+def _bits(made: Any) -> Any:
+    if isinstance(made, dict):
+        return [_bits(made[k]) for k in sorted(made)]
+    if isinstance(made, (list, tuple)):
+        return [_bits(m) for m in made]
+    if made is None:
+        return None
+    a = np.asarray(tf.convert_to_tensor(made).numpy())
+    return a.dtype.str, a.shape, a.tobytes()
+
+
+def _outcome(f: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return _bits(f(*args))
+    except Exception as e:
+        return type(e), str(e).split("\n")[0]
+
+
+def _numbers(kind: str) -> list[Any]:
+    values = [True, False] if kind == "bool" else [1, 3, 0, 2, 5] if kind[0] in "iu" else [0.3, 1.7, 0.0, 2.5, 1e3]
+    return [np.dtype(kind).type(v) for v in values]
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("sign", _OPERATORS)
+@pytest.mark.filterwarnings(_WEAK)
+def test_operators_have_the_outcomes_of_eager_calls(sign: str, dtype: str, kind: str, back_end: str) -> None:
+    f = _OPERATORS[sign]
+    for g in (f, lambda x, n: f(n, x)):
+        for shape in ((2,), ()):
+            compiled = tf.function(g, jit_compile=True)
+            plain = tf.function(g)
+            x = tf.constant(np.full(shape, 3, dtype))
+            for n in _numbers(kind):
+                assert _outcome(compiled, x, n) == _outcome(plain, x, n)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("name", _FUNCTIONS)
+@pytest.mark.filterwarnings(_WEAK)
+def test_functions_of_numbers_have_the_outcomes_of_eager_calls(name: str, kind: str, back_end: str) -> None:
+    f = _FUNCTIONS[name]
+    compiled, plain = tf.function(f, jit_compile=True), tf.function(f)
+    x = tf.constant([1.5, -2.0])
+    for n in _numbers(kind) * 2:
+        assert _outcome(compiled, x, n) == _outcome(plain, x, n)
+
+
+@pytest.mark.parametrize("under", [False, True], ids=["inside of the function", "around the call"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64"])
+@pytest.mark.filterwarnings(_WEAK)
+def test_gradients_beside_numbers_have_the_bits_of_eager_calls(kind: str, under: bool, back_end: str) -> None:
+    def value(x: Any, n: Any) -> Any:
+        return n * tf.sin(x * n) + (1 - n) * x
+
+    def slopes(f: Any, x: Any, n: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = f(x, n)
+            g = inner.gradient(y, x)
+        return y, g, outer.gradient(g, x)
+
+    def slope(f: Any, x: Any, n: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x, n)
+        return y, tape.gradient(y, x)
+
+    way = slope if under else slopes
+    called = tf.function(value, jit_compile=True) if under else None
+    whole = tf.function(lambda x, n: slopes(value, x, n), jit_compile=True)
+    for dtype in ("float32", "float64"):
+        for shape in ((), (3,)):
+            x = tf.constant(np.full(shape, 0.7, dtype))
+            for n in _numbers(kind):
+                made = way(called, x, n) if under else whole(x, n)
+                assert _bits(made) == _bits(way(value, x, n))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "bool"])
+def test_one_program_serves_all_numbers_of_a_dtype(kind: str, back_end: str) -> None:
+    runs = []
+
+    def step(x: Any, n: Any, *, more: Any) -> Any:
+        runs.append(1)
+        return x - n * tf.cos(x) + more[0]
+
+    compiled = tf.function(step, jit_compile=True)
+    for n in _numbers(kind) * 3:
+        compiled(tf.constant([1.0, 2.0]), n, more=[n])
+    assert len(runs) == 1 and compiled.summary().startswith("compiled")
+    assert compiled.experimental_get_tracing_count() == 1
+
+
+def test_texts_of_numbers_are_those_of_eager_calls() -> None:
+    compiled = tf.function(lambda x, n: (x, f"{n}", str(n)), jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="returns a text"):
+        for n in (np.float32(0.5), np.float32(0.25)):
+            assert compiled(tf.constant(1.0), n)[1:] == (f"{n}", str(n))
+
+
+def test_a_variable_takes_numbers_of_each_call(back_end: str) -> None:
+    rate = tf.Variable(0.0)
+
+    def f(x: Any, n: Any) -> Any:
+        rate.assign(n)
+        return x * rate
+
+    compiled = tf.function(f, jit_compile=True)
+    for n in (np.float32(0.5), np.float32(0.25), np.float32(3.0)):
+        assert float(compiled(tf.constant(2.0), n)) == 2.0 * n and rate.numpy() == n
