@@ -346,11 +346,11 @@ class Tracer:
             return None
         self.note_read(tensors)
 
-        def of_arrays(*given: Any) -> Any:
+        def decision(*given: Any) -> Any:
             return work(*[np.asarray(v) for v in given])
 
         try:
-            made = self.call(of_arrays, values)
+            made = self.call(decision, values)
         except Untraceable:
             raise
         except Exception:

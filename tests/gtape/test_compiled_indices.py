@@ -49,6 +49,10 @@ _OPS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "one_hot along the first axis": (lambda z, i: tf.one_hot(i, 2, axis=0, dtype=z.dtype) @ z, 200),
     "reverse_sequence": (lambda z, i: tf.reverse_sequence(z, i, seq_axis=1), COLUMNS + 1),
     "sequence_mask": (lambda z, i: z * tf.sequence_mask(i, COLUMNS, z.dtype), 200),
+    "unravel_index": (lambda z, i: tf.gather_nd(z, tf.transpose(tf.unravel_index(i, [ROWS, COLUMNS]))), 12),
+    "invert_permutation": (
+        lambda z, i: tf.gather(z, tf.math.invert_permutation(tf.argsort(i))) * tf.cast(i, z.dtype)[:, None], 200,
+    ),
     "unsorted_segment_sum": (lambda z, i: tf.math.unsorted_segment_sum(z, i, 5), 5),
     "unsorted_segment_mean": (lambda z, i: tf.math.unsorted_segment_mean(z, i, 5), 5),
     "unsorted_segment_sqrt_n": (lambda z, i: tf.math.unsorted_segment_sqrt_n(z, i, 5), 5),
@@ -256,6 +260,26 @@ def test_an_index_out_of_range_at_a_later_call_is_the_error_of_the_eager_call(
     assert [x - y for x, y in zip(v.numpy().tolist(), before, strict=True)] == [1.0, 1.0] and w.numpy() == 2.0
     good = tf.constant([1, 0, 0, 0])
     assert _bits(compiled(z, good)) == _bits(f(z, good) if uses else z)
+
+
+@pytest.mark.parametrize("name", _BOUNDED)
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")
+def test_an_index_out_of_range_is_the_error_of_the_eager_call_under_a_tape_too(name: str, back_end: str) -> None:
+    f, _ = _ALL[name]
+    compiled = tf.function(lambda z, i: f(tf.sin(z), i), jit_compile=True)
+    z, bad = _floats(0), tf.constant([0, 250, 1, 0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(z)
+        for k in range(2):
+            compiled(z, tf.constant([k, 0, 1 - k, 0]))
+        with pytest.raises(tf.errors.InvalidArgumentError) as eager:
+            f(tf.sin(z), bad)
+        with pytest.raises(tf.errors.InvalidArgumentError) as later:
+            compiled(z, bad)
+        good = tf.constant([1, 0, 0, 0])
+        y, expected = compiled(z, good), f(tf.sin(z), good)
+    assert str(later.value).split("\n")[0] == str(eager.value).split("\n")[0]
+    assert _bits([y, tape.gradient(y, z)]) == _bits([expected, tape.gradient(expected, z)])
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])

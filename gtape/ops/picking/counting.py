@@ -331,14 +331,18 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     array([1, 2, 0], dtype=int32)
     """
     numbers = integers(x, "invert_permutation")
-    p = np.asarray(numbers._value)
-    if p.ndim != 1:
-        raise InvalidArgumentError(f"invert_permutation expects a 1D vector, got shape {list(p.shape)}")
-    if p.size and not 0 <= int(p.min()) <= int(p.max()) < p.size:
-        wrong = next(int(v) for v in p if not 0 <= v < p.size)
-        raise InvalidArgumentError(f"invert_permutation: {wrong} is not between 0 and {p.size}")
-    if np.unique(p).size != p.size:
-        raise InvalidArgumentError(f"invert_permutation: a number is duplicated in the input, got {p.tolist()}")
+    given = numbers._layout.shape
+    if len(given) != 1:
+        raise InvalidArgumentError(f"invert_permutation expects a 1D vector, got shape {list(given)}")
+
+    def check(p: Any) -> None:
+        if p.size and not 0 <= int(p.min()) <= int(p.max()) < p.size:
+            wrong = next(int(v) for v in p if not 0 <= v < p.size)
+            raise InvalidArgumentError(f"invert_permutation: {wrong} is not between 0 and {p.size}")
+        if np.unique(p).size != p.size:
+            raise InvalidArgumentError(f"invert_permutation: a number is duplicated in the input, got {p.tolist()}")
+
+    checked(check, numbers)
 
     def inverted(p: Any) -> Any:
         out = np.empty_like(p)

@@ -298,7 +298,7 @@ def gather_nd(
         )
     k = b + given[-1]
 
-    def read(at: Any) -> tuple[Any, Any]:
+    def read(at: Any) -> Any:
         if b:
             batch = np.indices(at.shape[:-1], dtype=np.int64)[:b]
             at = np.concatenate([np.moveaxis(batch, 0, -1), at.astype(np.int64)], axis=-1)

@@ -14,7 +14,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.picking.gather import integers
-from gtape.ops.shape.decisions import decided
+from gtape.ops.shape.decisions import checked, decided
 from gtape.tensors.argument_checks import each
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
@@ -196,8 +196,11 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
            [4, 5]], dtype=int32)
     """
     numbers = integers(indices, "unravel_index")
-    at = np.asarray(numbers._value)
-    whole = static_ints(dims)
-    if at.size and not 0 <= int(at.min()) <= int(at.max()) < int(np.prod(whole)):
-        raise InvalidArgumentError(f"unravel_index: an index is out of bound, got {at.tolist()} for shape {whole}")
-    return decided(lambda v: np.array(np.unravel_index(v, whole), at.dtype), numbers)
+    dtype, whole = numbers._layout.dtype, static_ints(dims)
+
+    def check(at: Any) -> None:
+        if at.size and not 0 <= int(at.min()) <= int(at.max()) < int(np.prod(whole)):
+            raise InvalidArgumentError(f"unravel_index: an index is out of bound, got {at.tolist()} for shape {whole}")
+
+    checked(check, numbers)
+    return decided(lambda v: np.array(np.unravel_index(v, whole), dtype), numbers)

@@ -52,11 +52,11 @@ def checked(check: Callable[..., None], *tensors: Tensor) -> None:
     `check` may not hold the value of a tensor.
     """
 
-    def read(*values: Any) -> None:
+    def check_values(*values: Any) -> None:
         check(*[np.asarray(v) for v in values])
 
-    if not record.checked_later(read, [*tensors]):
-        read(*[t._value for t in tensors])
+    if not record.checked_later(check_values, [*tensors]):
+        check_values(*[t._value for t in tensors])
 
 
 def truth_decided(work: Callable[..., Any], *tensors: Tensor) -> bool:
