@@ -15,7 +15,7 @@ from gtape import nest
 from gtape.base.layout import make_layout
 from gtape.base.reference import Reference
 from gtape.tapes.packing import packer, written
-from gtape.tapes.traced_values import Raw, Traced, Untraceable
+from gtape.tapes.traced_values import Number, Raw, Traced, Untraceable
 from gtape.tapes.tracing import Tracer
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor
@@ -215,7 +215,7 @@ def traced(x: Any, tracer: Tracer, made: list[Traced], known: dict[int, Traced])
         # Not a tensor, because operators on NumPy's numbers take the dtype of the other operand, as in eager calls.
         raw = tracer.input(x)
         made.append(Traced.of(raw, make_layout(x.dtype, ())))
-        return raw
+        return Number(tracer, raw.node)
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return x.__class__(*[traced(y, tracer, made, known) for y in x])
     if isinstance(x, (list, tuple)):

@@ -26,8 +26,8 @@ from gtape.tensors.tensor import Tensor, wrap
 from gtape.tensors.variable_parts import CHANGES_PARTS
 
 __all__ = [
-    "ABSORBED", "NO_NAN", "NO_WORDS", "SAME_TRUTH", "Guard", "Node", "OtherLayout", "OtherOrder", "Raw", "Traced",
-    "Untraceable", "asked_by", "same_shape",
+    "ABSORBED", "NO_NAN", "NO_WORDS", "SAME_TRUTH", "Guard", "Node", "Number", "OtherLayout", "OtherOrder", "Raw",
+    "Traced", "Untraceable", "asked_by", "same_shape",
 ]  # fmt: skip
 
 
@@ -183,12 +183,12 @@ def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any],
             self.tracer.refuse("has a gradient of rows (IndexedSlices)")
         if hasattr(type(other), "_is_gtape_tensor"):  # beside one of NumPy's numbers among the arguments
             return NotImplemented
-        return self.tracer.call(function, (self, other), text=text)
+        return _like(self, self.tracer.call(function, (self, other), text=text))
 
     def backward(self: Raw, other: Any) -> Any:
         if hasattr(type(other), "_is_gtape_tensor"):
             return NotImplemented
-        return self.tracer.call(function, (other, self), text=text)
+        return _like(self, self.tracer.call(function, (other, self), text=text))
 
     return forward, backward
 
@@ -248,13 +248,13 @@ class Raw:
     __ne__ = _infix(operator.ne, "!=")[0]
 
     def __neg__(self) -> Any:
-        return self.tracer.call(operator.neg, (self,), text="-{}")
+        return _like(self, self.tracer.call(operator.neg, (self,), text="-{}"))
 
     def __invert__(self) -> Any:
         return self.tracer.call(operator.invert, (self,), text="~{}")
 
     def __abs__(self) -> Any:
-        return self.tracer.call(abs, (self,))
+        return _like(self, self.tracer.call(abs, (self,)))
 
     def __getitem__(self, key: Any) -> Any:
         if any(isinstance(k, (Raw, list, np.ndarray)) for k in (key if isinstance(key, tuple) else (key,))):
@@ -288,7 +288,7 @@ class Raw:
         if method != "__call__":
             return self.tracer.call(getattr(ufunc, method), inputs, words)
         text = None if words or inputs[0].__class__ is Raw else _OF_ARRAYS.get(ufunc)
-        return self.tracer.call(ufunc, inputs, words, text)
+        return _like(self, self.tracer.call(ufunc, inputs, words, text))
 
     def __array_function__(self, function: Any, types: Any, args: Any, words: Any) -> Any:
         if function in _STATIC:
@@ -368,6 +368,27 @@ class Raw:
     def through(self, function: Callable[..., Any]) -> Any:
         """The result of a function of the array."""
         return self.tracer.call(function, (self,))
+
+
+class Number(Raw):
+    """One of NumPy's numbers among the arguments, or a number that the function computes from these.
+
+    The function's own code sees the class of the number, because it may decide by `isinstance`.
+    """
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        of_user = is_users(sys._getframe(1).f_code.co_filename)
+        return type(self.node.sample) if of_user else Raw
+
+
+def _like(raw: Raw, made: Any) -> Any:
+    """A result of an operator on a traced value: a number of a number."""
+    if type(raw) is Number and type(made) is Raw and isinstance(made.node.sample, np.generic):
+        return Number(made.tracer, made.node)
+    return made
 
 
 class Traced(Tensor):

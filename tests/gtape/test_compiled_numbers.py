@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,10 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "Python's float": lambda x, n: x * float(n.real),
     "math of a scalar": lambda x, n: tf.math.exp(n) if n.dtype.kind == "f" else x,
     "an index": lambda x, n: x[int(n.real) % 2],
+    "a class": lambda x, n: x * n if isinstance(n, np.floating) else -x,
+    "a class of a result": lambda x, n: x * n if isinstance(1 - 2 * n, np.floating) else -x,
+    "an abstract class": lambda x, n: x if isinstance(np.abs(n), numbers.Real) else -x,
+    "an attribute": lambda x, n: x if issubclass(n.__class__, np.integer) else -x,
     "a text": lambda x, n: x * float(f"{n.real}" != "0"),
 }
 _WEAK = "ignore:.*(runs eagerly|overflow|divide by zero|invalid value|Casting complex)"
