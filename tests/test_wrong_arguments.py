@@ -246,6 +246,23 @@ def test_errors_of_the_users_own_functions_come_through_as_they_are() -> None:
         Row().at(0)
 
 
+@pytest.mark.parametrize("name", ["<stdin>", "<string>", "<ipython-input-1-0123456789ab>", "<doctest a.b[0]>"])
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("1 + int('mine')", ValueError), ("{}[x.dtype]", KeyError), ("mine", NameError), ("x.mine", AttributeError)],
+)
+def test_errors_of_functions_without_a_source_file_come_through_as_they_are(
+    name: str, text: str, error: type[Exception]
+) -> None:
+    space: dict[str, Any] = {}
+    exec(compile(f"def f(x):\n    return {text}\n", name, "exec"), space)
+    for call in (lambda: tf.verify.check(space["f"], 0.5), lambda: tf.map_fn(space["f"], tf.constant([1.0, 2.0]))):
+        with pytest.raises(error) as raised:
+            call()
+        assert raised.type is error
+        assert "an argument" not in str(raised.value)
+
+
 def test_an_error_says_which_function_was_given_what() -> None:
     with pytest.raises((TypeError, ValueError), match="binomial"):
         tf.random.Generator.from_seed(1).binomial([2], tf.constant([1.0, 2.0]), tf.constant([1.0, 2.0]))

@@ -22,13 +22,17 @@ from gtape import errors
 from gtape.base.docstrings import completed
 from gtape.base.imports import library
 from gtape.base.layout import Layout
-from gtape.base.own_files import OWN_FOLDERS
+from gtape.base.own_files import OWN_FOLDERS, is_own
 from gtape.base.shown import shown
 
 __all__ = ["diagnosed", "diagnosed_methods", "diagnosis"]
 
 # In Python's error of a call with too few, too many or unknown arguments, here of a function of the user.
 _OF_COUNT = re.compile(r"\(\) (missing \d+ required|takes .*positional argument|got an unexpected keyword argument)")
+
+# The names of sources without a file that Python and NumPy themselves write. Any other name in angle brackets, such as
+# `<stdin>`, `<string>` or `<ipython-input-1>`, is of code of the user.
+_NAMES_OF_LIBRARIES = ("<frozen ", "<__array_function__ ")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,10 +135,17 @@ def _last(tb: TracebackType | None) -> TracebackType | None:
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
         compiled = name.endswith((".pyx", ".pxd"))  # the names of files in extensions of NumPy and SciPy
-        if last is not None and not compiled and not name.startswith((*OWN_FOLDERS, *_libraries(), "<")):
+        known = is_own(name) or name.startswith((*_libraries(), *_NAMES_OF_LIBRARIES)) or _is_of_own_class(tb)
+        if last is not None and not compiled and not known:
             return None
         last, tb = tb, tb.tb_next
     return last
+
+
+def _is_of_own_class(tb: TracebackType) -> bool:
+    """Whether source without a file belongs to gtape: that of a method which `dataclasses` writes."""
+    frame = tb.tb_frame
+    return frame.f_code.co_filename == "<string>" and is_own(str(frame.f_globals.get("__file__", "")))
 
 
 def _is_meant(e: Exception, last: TracebackType) -> bool:
