@@ -8,6 +8,7 @@ targets and sources.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -263,6 +264,25 @@ class Program:
                     inputs = tuple([a for a in inputs if node.flows and session not in (node.flows[a] or ())])
                 if inputs:
                     found[node.index] = frozenset(inputs)
+        return found
+
+    @property
+    def run_by_users_rules(self) -> dict[int, list[int]]:
+        """For each custom gradient the nodes that its gradient function ran, in inner gradients.
+
+        Declared custom gradients and recomputed functions are left out, because the user means the former as they are
+        and wrote the latter as values.
+        """
+        customs = [n for n in self.nodes if n.kind == "custom" and n.prim.declared is None and n.step.spans]
+        if not customs:
+            return {}
+        numbered = sorted([(n.seq, n.index) for n in self.nodes if n.kind in ("op", "custom", "item")])
+        seqs, found = [seq for seq, _ in numbered], {}
+        for node in customs:
+            if not node.step.recomputes:
+                # The numbers of records fall with time.
+                ranges = [(bisect_right(seqs, e), bisect_left(seqs, b)) for b, e in dict.fromkeys(node.step.spans)]
+                found[node.index] = [i for first, end in ranges for _, i in numbered[first:end]]
         return found
 
     @property

@@ -69,6 +69,11 @@ class CustomStep:
     ----------
     recorded : RecordedRun or None
         The last run whose ops were kept, for runs that `grad_fn` refuses.
+    returned : tuple of dtype or None
+        The dtype of each gradient of the last run, of the inputs and then of the variables.
+    spans : list of (int, int)
+        For each run in an inner gradient, the numbers of records from before and after it. The records of its ops have
+        numbers in between.
     """
 
     kind = "custom"
@@ -79,7 +84,7 @@ class CustomStep:
 
     __slots__ = (
         "active", "declared", "grad_fn", "items", "layouts", "n_args", "name", "out_layout", "params", "recomputes",
-        "recorded", "variables",
+        "recorded", "returned", "spans", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +110,8 @@ class CustomStep:
         self.variables = variables
         self.params: dict[str, Any] = {}
         self.recorded: RecordedRun | None = None
+        self.returned: tuple[Any, ...] = (None,) * len(layouts)
+        self.spans: list[tuple[int, int]] = []
 
     def __reduce__(self) -> Any:
         # Without the functions of the user's, which are closures mostly, and without the variables.
@@ -178,7 +185,22 @@ class CustomStep:
                 raise TypeError(
                     f"the gradient function of {plain(self.name)} must return numbers, and returned {g.numpy()!r}"
                 )
+        self.returned = tuple([None if g is None else g.dtype.as_numpy_dtype for g in made])
         return made
+
+    def misfit(self, i: int) -> str | None:
+        """What is wrong with the dtype of the last gradient for input `i`; None if it is that of the input.
+
+        The dtype of the gradient goes on to every op before the input, so that a narrow one rounds all of them.
+        TensorFlow refuses such a gradient where it meets numbers of the right dtype.
+        """
+        given, wanted = self.returned[i], self.layouts[i].dtype
+        if given is None or given == wanted or wanted.kind not in "fc":
+            return None
+        return (
+            f"the gradient that {plain(self.name)} returns for input {i} has dtype {np.dtype(given).name}, and the "
+            f"input has dtype {wanted.name}"
+        )
 
     def cotangents(
         self, world: Any, g: Any, *, sparse: bool = False, keep: bool = False, repeats: bool = False
@@ -197,12 +219,15 @@ class CustomStep:
         gs = self._given(g)
         # A function that recomputes its body can run again, and its ops would take the memory that it saves.
         kept = keep and not self.recomputes
+        begun = next(record.count)
         try:
             back = self._run_and_keep(world, gs, sparse=sparse) if kept else self.run(gs, sparse=sparse)
         except Exception:  # the function of a user may raise anything
             if not repeats or world is TAPE or self.recorded is None:
                 raise
             back = self.rerun(gs)
+        if world is TAPE and record.get_stack().trace:
+            self.spans.append((begun, next(record.count)))
         return [self._in(world, back[i], self.layouts[i]) for i in self.active]
 
     def again(self, world: Any, g: Any) -> list[Any]:

@@ -75,11 +75,14 @@ class Sweep:
         self._waiting: dict[int, Record] = {}
         self._heap: list[int] = []
         self.misshapen: str | None = None  # the fault of the first custom gradient with a wrong shape
+        self.mistyped: str | None = None  # the fault of the first custom gradient with a wrong dtype
 
     def arrive(self, record: Record, g: Any, mask: Any = None) -> None:
         """Add a cotangent to the cotangent of a record. `mask` is True for live elements, None if all are live."""
         seq = record[SEQ]
         if seq in self._cots:
+            if self.mistyped is not None and _dtype_of(g) != _dtype_of(self._cots[seq]):
+                raise InvalidArgumentError(f"{self.mistyped}; it cannot be added to another gradient")
             self._cots[seq] = self._cots[seq] + g
             old = self._masks.get(seq)
             self._masks[seq] = None if old is None or mask is None else old | mask
@@ -182,19 +185,31 @@ class Sweep:
         g = self._filled(g, step.out_layout)
         if self.batch == 0:
             return  # an empty target has no cotangent to call the function with
-        if self.batch is None:
-            # A check needs the ops of this run, because another run may find another state.
-            of_check = self.session.of_check
-            keep = self.session.trace and (self.world is NUMPY or of_check)
-            made = step.cotangents(self.world, g, sparse=self.sparse, keep=keep, repeats=of_check)
-        else:
-            made = _row_by_row(self.world, step, g, self.batch, of_check=self.session.of_check)
-            if not self.session.trace:
-                step.recorded = None  # only a check needs it
+        try:
+            made = self._made_by_user(step, g)
+        except (*FAILURES, InvalidArgumentError) as e:
+            if self.mistyped is None or g.__class__ is tuple or _dtype_of(g) == step.out_layout.dtype:
+                raise
+            name = plain(step.prim.name)
+            raise InvalidArgumentError(f"{self.mistyped}; the gradient function of {name} cannot take it: {e}") from e
         for parent, c, i in zip(parents, made, step.active, strict=True):
             if c is not None and self.session in parent[TAPES].sessions:
                 self.misshapen = self.misshapen or _misshapen(step, i, c, 0 if self.batch is None else 1)
+                self.mistyped = self.mistyped or step.misfit(i)
                 self.arrive(parent, c)
+
+    def _made_by_user(self, step: Any, g: Any) -> list[Any]:
+        """The cotangents that the user's function returns."""
+        of_check = self.session.of_check
+        if self.batch is None:
+            # A check needs the ops of this run, because another run may find another state.
+            keep = self.session.trace and (self.world is NUMPY or of_check)
+            made: list[Any] = step.cotangents(self.world, g, sparse=self.sparse, keep=keep, repeats=of_check)
+            return made
+        made = _row_by_row(self.world, step, g, self.batch, of_check=of_check)
+        if not self.session.trace:
+            step.recorded = None  # only a check needs it
+        return made
 
     def _filled(self, g: Any, layouts: Any) -> Any:
         """A cotangent, with zeros for the missing parts of an op with several outputs."""
@@ -208,6 +223,8 @@ class Sweep:
             step = step.on(layout_of_operands(record, g, batch))
         if g.__class__ is PartialOutputs:
             g = self._filled(g, step.out_layout)
+        elif self.mistyped is not None and _reads(record) and _dtype_of(g) != step.out_layout.dtype:
+            raise InvalidArgumentError(f"{self.mistyped}; the rule of {prim.name} cannot take it")
         y = output_in(world, record)
         xs = values_in(world, record, step)
         if self.anchored is not None:
@@ -261,6 +278,19 @@ def _misshapen(step: Any, i: int, made: Any, leading: int) -> str | None:
         f"the gradient that {plain(step.prim.name)} returns for input {i} has shape {shape}, and the input has shape "
         f"{wanted}"
     )
+
+
+def _reads(record: Record) -> bool:
+    """Whether the rule of a record reads numbers. Other rules pass a cotangent of any dtype on."""
+    return record[INS] is not None or record[OUT] is not None
+
+
+def _dtype_of(g: Any) -> Any:
+    """The dtype of a cotangent; None for those of several outputs."""
+    if g.__class__ is PartialOutputs:
+        return None
+    values = g.values if g.__class__ is SparseCotangent else g
+    return values._layout.dtype if values.__class__ is Tensor else layout_of(values).dtype
 
 
 def _quietly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import check
+from gtape.verify import check, exact, judge
 
 PAIRS = [("float32", "float16"), ("float64", "float32"), ("float64", "float16")]
 PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
@@ -101,3 +101,58 @@ def test_an_element_that_no_coarse_number_reaches_keeps_its_own_digits() -> None
     report = check(f, np.array([3e-3, 0.5, 0.25]))
     assert not report.ok
     assert [(f.verdict, f.element) for f in report.findings if not f.ok] == [("cancellation", (0, (0,)))]
+
+
+def _rounding(dtype: str, declared: str | None = None) -> Any:
+    """A square whose gradient function rounds to `dtype`."""
+
+    @tf.custom_gradient(declared=declared)
+    def square(x: Any) -> Any:
+        return x * x, lambda g: tf.cast(tf.cast(2.0 * g * x, dtype), x.dtype)
+
+    return square
+
+
+def _inner_slope(f: Any, w: Any) -> Any:
+    x = tf.constant(0.7, w.dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        u = f(w * x)
+    return tape.gradient(u, x)
+
+
+def _inner_penalty(f: Any, w: Any) -> Any:
+    return _inner_slope(f, w) ** 2 + w
+
+
+def _inner_step(f: Any, w: Any) -> Any:
+    return tf.sin(w - 0.1 * _inner_slope(f, w))
+
+
+@pytest.mark.parametrize("outer", [_inner_slope, _inner_penalty, _inner_step])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_rule_of_an_inner_gradient_that_rounds_coarsely_is_unstable_and_named(dtype: str, outer: Any) -> None:
+    report = check(lambda w: outer(_rounding(dtype), w), 1.234567)
+    (found,) = [f for f in report.findings if not f.ok]
+    assert (report.verdict, found.op, found.ok) == ("unstable", "square", False)
+    assert f"computes in {dtype}" in found.reason
+
+
+def test_a_claim_has_the_digits_of_the_program_whatever_its_rules_round_to() -> None:
+    def slope(w: Any) -> Any:
+        return _inner_slope(_rounding("float32"), w)
+
+    right = float(str(exact(slope, 1.234567)))
+    assert judge(slope, 1.234567, np.float64(right)).ok
+    assert not judge(slope, 1.234567, np.float64(right * (1 + 1e-6))).ok
+
+
+@pytest.mark.parametrize("casts", ["in the program", "in a declared rule"])
+def test_a_coarse_dtype_that_the_user_chose_for_the_program_is_no_fault(casts: str) -> None:
+    square = _rounding("float32", "rounds gradients") if casts == "in a declared rule" else lambda x: x * x
+
+    def program(w: Any) -> Any:
+        v = w if casts == "in a declared rule" else tf.cast(tf.cast(w, "float32"), w.dtype)
+        return _inner_slope(square, v)
+
+    assert check(program, 1.234567).ok

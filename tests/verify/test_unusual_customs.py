@@ -59,6 +59,61 @@ def test_a_gradient_that_has_not_the_shape_of_its_input_is_found_and_named(value
         slope(misshapen, value)
 
 
+def _narrow_square(dtype: str) -> Any:
+    @tf.custom_gradient
+    def mistyped(x: Any) -> Any:
+        return x * x, lambda g: tf.cast(2.0 * g * x, dtype)
+
+    return mistyped
+
+
+_AROUND: dict[str, Callable[[Any, Any], Any]] = {
+    "alone": lambda f, x: f(x),
+    "in a sum": lambda f, x: f(x) + x,
+    "in a product": lambda f, x: f(x * 1.0),
+    "after a function": lambda f, x: f(tf.exp(x)),
+    "twice": lambda f, x: f(f(x)),
+}
+
+
+@pytest.mark.parametrize("around", _AROUND.values(), ids=_AROUND)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex128", "int32"])
+def test_a_gradient_that_has_not_the_dtype_of_its_input_is_found_and_named(dtype: str, around: Any) -> None:
+    mistyped = _narrow_square(dtype)
+    words = f"mistyped returns for input 0 has dtype {dtype}, and the input has dtype float64"
+    for order in (1, 2):
+        report = check(lambda x: around(mistyped, x), 1.234567, order=order)
+        assert (report.verdict, report.ok, report.findings[0].op) == ("rule", False, "mistyped")
+        assert words in report.findings[0].reason
+    with pytest.raises(tf.VerificationError, match="mistyped returns"):
+        slope(lambda x: around(mistyped, x), 1.234567)
+
+
+@pytest.mark.parametrize("name", ["in a sum", "in a product", "after a function", "twice"])
+def test_a_tape_without_checks_refuses_a_gradient_of_another_dtype_where_numbers_meet(name: str) -> None:
+    # TensorFlow returns such a gradient where it meets no other number.
+    mistyped = _narrow_square("float32")
+    x = tf.constant(1.234567, tf.float64)
+    for f, refused in ((mistyped, False), (lambda x: _AROUND[name](mistyped, x), True)):
+        with tf.GradientTape(verify=False, persistent=True) as tape, tf.GradientTape(verify=False) as other:
+            tape.watch(x)
+            other.watch(x)
+            y = f(x)
+        with pytest.raises(InvalidArgumentError, match="mistyped returns") if refused else contextlib.nullcontext():
+            other.gradient(y, x)
+        with pytest.raises(InvalidArgumentError, match="mistyped returns") if refused else contextlib.nullcontext():
+            tape.jacobian(y, x)
+
+
+@pytest.mark.parametrize("cast", ["float16", "float32"])
+def test_a_rule_that_returns_the_dtype_of_a_cast_input_is_right(cast: str) -> None:
+    @tf.custom_gradient
+    def square(x: Any) -> Any:
+        return x * x, lambda g: 2.0 * g * x
+
+    assert check(lambda x: tf.cast(square(tf.cast(x, cast)), x.dtype), 1.25, order=2).ok
+
+
 @pytest.mark.parametrize("order", ["alone", "in forward mode", "in forward mode twice"])
 def test_constants_that_only_an_accumulator_follows_are_exact_on_both_sides(order: str) -> None:
     @tf.custom_gradient

@@ -23,6 +23,7 @@ __all__ = [
     "RUNS",
     "SPREADS",
     "coarsest",
+    "dtypes_along",
     "global_bounds",
     "noisy_gradient",
     "noisy_values",
@@ -47,13 +48,22 @@ def global_bounds(
     return spreads(lambda world: noisy_gradient(program, seeds, world, shared), coarsest(program), runs, stable=stable)
 
 
+def dtypes_along(program: Program) -> dict[int, Any]:
+    """The dtype of each floating node of a program that is one array.
+
+    The ops that a custom gradient's function runs are left out, because a coarse dtype in them is the rule's own.
+    """
+    left_out = {i for nodes in program.run_by_users_rules.values() for i in nodes}
+    return {
+        n.index: np.asarray(n.output).dtype
+        for n in program.nodes
+        if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind in "fc" and n.index not in left_out
+    }
+
+
 def coarsest(program: Program) -> Any:
     """The dtype with the largest roundings along a program."""
-    dtypes = [
-        np.asarray(n.output).dtype
-        for n in program.nodes
-        if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind in "fc"
-    ]
+    dtypes = dtypes_along(program).values()
     return max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
 
 

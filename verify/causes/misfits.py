@@ -1,4 +1,7 @@
-"""Rules that raise an error, or give a cotangent of another shape than their argument: no number can be compared."""
+"""Rules that raise an error, or give a cotangent of another shape or dtype than their argument.
+
+No number of such a rule can be compared.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from gtape.verify.oracles.backward import by_rule, by_user
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["misfits"]
+__all__ = ["misfits", "mistyped"]
 
 
 def misfits(program: Program, order: int = 1) -> list[Finding]:
@@ -31,12 +34,40 @@ def misfits(program: Program, order: int = 1) -> list[Finding]:
     for node in program.nodes:
         if node.kind not in ("op", "custom") or not node.active:
             continue
-        why = next(_faults(program, node) if node.kind == "op" else _misshapen(program, node), None)
+        why = next(_faults(program, node) if node.kind == "op" else _faults_of_custom(program, node), None)
         if why is not None:
-            made = Finding("rule", order=order, op=node.name, line=node.line, reason=why)
-            made.without_witness = "the rule gives no number to compare"
-            found.append(made)
+            found.append(_finding(node, why, order, "the rule gives no number to compare"))
     return found
+
+
+def mistyped(program: Program, order: int = 1) -> list[Finding]:
+    """A finding for each custom gradient whose last call returned another dtype than that of its input.
+
+    Parameters
+    ----------
+    program, order
+        As for `misfits`.
+    """
+    found = []
+    for node in program.nodes:
+        why = next(_wrong_dtypes(node), None) if node.kind == "custom" else None
+        if why is not None:
+            found.append(_finding(node, why, order, "the dtype is wrong at every point"))
+    return found
+
+
+def _finding(node: Node, why: str, order: int, without_witness: str) -> Finding:
+    made = Finding("rule", order=order, op=node.name, line=node.line, reason=why)
+    made.without_witness = without_witness
+    return made
+
+
+def _wrong_dtypes(node: Node) -> Iterator[str]:
+    """Describe the wrong dtypes that the last call of a custom gradient returned."""
+    for a in node.active:
+        why = node.step.misfit(a)
+        if why is not None:
+            yield why
 
 
 def _faults(program: Program, node: Node) -> Iterator[str]:
@@ -92,8 +123,8 @@ def _raised_exactly(node: Node, xs: tuple[Any, ...]) -> str | None:
     return None
 
 
-def _misshapen(program: Program, node: Node) -> Iterator[str]:
-    """Describe the faults of the shapes of a custom gradient; an error of the user's function stays itself."""
+def _faults_of_custom(program: Program, node: Node) -> Iterator[str]:
+    """Describe the wrong shapes and dtypes of a custom gradient; an error of the user's function stays itself."""
     run = node.step.recorded
     if run is None:
         outs = node.output if isinstance(node.output, tuple) else (node.output,)
@@ -108,6 +139,7 @@ def _misshapen(program: Program, node: Node) -> Iterator[str]:
                 f"the gradient that {node.name} returns for input {a} has shape {np.shape(c)}, and the input has shape "
                 f"{wanted}"
             )
+    yield from _wrong_dtypes(node)
 
 
 def _layout(x: Any) -> Any:

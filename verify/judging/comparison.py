@@ -131,6 +131,12 @@ class Causes:
         """
         return []
 
+    def coarse_rules(self) -> list[tuple[Cause, list[Any]]]:
+        """The custom gradients that round to a coarser dtype than the program, each with masks of the elements of each
+        array that depend on these roundings; None for all elements.
+        """
+        return []
+
     def terms(self) -> list[Any]:
         """The sizes of the terms that add up to each element of each array, to which zeros are compared; None for an
         array without terms, and empty for none at all.
@@ -712,6 +718,11 @@ class Comparison:
         else:
             flushed = subnormal & (lost <= half)
         cancelled = cancelled & ~flushed
+        if cancelled.any():
+            for (verdict, reason, op, line), masks in self._ask("coarse_rules"):
+                coarse = cancelled if masks[s] is None else cancelled & masks[s]
+                told.append(Told(coarse, verdict, reason, op, line))
+                cancelled = cancelled & ~coarse
         told.append(Told(flushed, "range", f"the exact derivative is a subnormal number of {held.coarsest.name}"))
         half_lost = cancelled & (lost > half)
         if half_lost.any():

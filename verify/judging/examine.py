@@ -20,7 +20,7 @@ from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_element, moved_element_in_floats, moved_gradient
 from gtape.verify.bounds.local import Floats, Local, check_locally
-from gtape.verify.bounds.noise import global_bounds, noisy_gradient
+from gtape.verify.bounds.noise import global_bounds, noisy_gradient, reached_from
 from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.bounds.terms import terms_of_gradient
 from gtape.verify.causes.advice import explain
@@ -41,7 +41,7 @@ from gtape.verify.causes.float_range import (
     overflow_inside,
     overflows_in_floats,
 )
-from gtape.verify.causes.misfits import misfits
+from gtape.verify.causes.misfits import misfits, mistyped
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import Comparison, Distances, Harmless, Told, Wrong, by_fault
@@ -53,9 +53,10 @@ from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
+from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
-from gtape.verify.verdicts.ulp import ROUNDINGS, same_numbers
+from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, same_numbers
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["UNSTABLE", "Gradient", "Rows", "examine"]
@@ -250,12 +251,13 @@ class Gradient(Judgement):
     def shortly(self) -> Report | None:
         if self.claimed:
             return None
-        if self._has_wrong_shapes():  # numbers of a wrong shape may still be equal to the exact ones, such as ones
-            found = misfits(self.program, self.order)
-            if found:
-                report = self.report()
-                report.findings = found
-                return report
+        # Numbers of a wrong shape may be equal to the exact ones, such as ones, and numbers of a wrong dtype close.
+        misfit = misfits if self._has_wrong_shapes() else mistyped
+        found = misfit(self.program, self.order)
+        if found:
+            report = self.report()
+            report.findings = found
+            return report
         if any(g is None for g in self.got):
             return None
         known = None if self.locally or self.shared is None else self.shared.compared
@@ -421,6 +423,7 @@ class Gradient(Judgement):
         lost = None if found else lost_by_a_rule(self.program, self.seeds)
         if lost is not None:
             found.append((lost, nodes_of(self.program, lost), None))
+        found += [(told, nodes, None) for told, nodes in self._coarse()]
         # The ops are within their bounds, so that a custom gradient may be unstable.
         custom = least_stable(oracle) if any(n.kind == "custom" for n in self.program.nodes) else None
         if custom is not None:
@@ -430,6 +433,27 @@ class Gradient(Judgement):
             first = overflow is not None and any(g is not None and not np.isfinite(g).all() for g in self.got)
             found.insert(0 if first else len(found), (told, [custom], None))
         return found
+
+    def coarse_rules(self) -> list[tuple[Cause, list[Any]]]:
+        found = [] if self.claimed else self._coarse()
+        return [(told, reached_from(self.nudged, self.dtype, {n.index for n in nodes})) for told, nodes in found]
+
+    def _coarse(self) -> list[tuple[Cause, list[Node]]]:
+        """The custom gradients of inner gradients whose rule computes in a coarser dtype than the program.
+
+        Each comes with the nodes in this dtype.
+        """
+        nodes, made = self.program.nodes, list[tuple[Cause, list[Node]]]()
+        for i, run in self.program.run_by_users_rules.items():
+            finest = [digits_of(a.dtype) for a in nodes[i].step.layouts if a.dtype.kind in "fc"]
+            floating = [(nodes[k], np.asarray(nodes[k].output).dtype) for k in run if _is_one_float(nodes[k])]
+            coarse = [(n, dtype) for n, dtype in floating if digits_of(dtype) < min(finest, default=0)]
+            if coarse:
+                dtype = min([dtype for _, dtype in coarse], key=digits_of)
+                reason = f"the rule computes in {dtype.name}, and so loses digits that the problem does not"
+                told: Cause = "unstable", reason, nodes[i].name, nodes[i].line
+                made.append((told, [n for n, _ in coarse]))
+        return made
 
     def otherwise(self) -> Cause:
         return "unstable", UNSTABLE, None, None
@@ -621,3 +645,7 @@ def _in_chunks(
                 report.findings.append(f)
         explain(program, report)
     return report
+
+
+def _is_one_float(node: Node) -> bool:
+    return not isinstance(node.output, tuple) and is_floating(node.output)

@@ -32,7 +32,7 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, half_unit_moves, moves, moves_in_floats, moves_of_decimals, nearby
 from gtape.verify.bounds.local import Local
-from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, reached_from, spreads
+from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, dtypes_along, reached_from, spreads
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.bounds.real_moves import RealMoves, eliminations, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
@@ -362,10 +362,8 @@ class Judgement(Causes):
 
     def coarser(self) -> list[tuple[Any, list[Any]]]:
         made: dict[int, tuple[Any, set[int]]] = {}
-        for n in self.program.nodes:
-            if not isinstance(n.output, tuple) and is_floating(n.output):
-                dtype = np.asarray(n.output).dtype
-                made.setdefault(digits_of(dtype), (dtype, set()))[1].add(n.index)
+        for i, dtype in dtypes_along(self.program).items():
+            made.setdefault(digits_of(dtype), (dtype, set()))[1].add(i)
         if len(made) < 2:
             return []
         dtypes = [made[bits] for bits in sorted(made, reverse=True)[1:]]
