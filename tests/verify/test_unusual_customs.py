@@ -59,6 +59,42 @@ def test_a_gradient_that_has_not_the_shape_of_its_input_is_found_and_named(value
         slope(misshapen, value)
 
 
+def _capturing(x: Any, w: Any, factor: float = 1.0) -> Any:
+    @tf.custom_gradient
+    def inner(x: Any) -> Any:
+        return x * w, lambda g: factor * g * w
+
+    return inner(x)
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another path"])
+@pytest.mark.parametrize("made", [lambda w: w, tf.exp], ids=["a source", "made from a source"])
+def test_a_source_that_a_custom_gradient_reads_from_outside_is_unconnected(made: Any, beside: bool) -> None:
+    report = check(lambda x, w: _capturing(x, made(w)) + (w * x if beside else 0.0), 2.0, 3.0)
+    (found,) = [f for f in report.findings if not f.ok]
+    assert (found.verdict, found.op, found.element) == ("unconnected", "inner", (1, ()))
+    assert "pass the tensor as an argument" in found.reason
+
+
+def test_a_wrong_custom_gradient_that_reads_from_outside_is_told_both() -> None:
+    found = check(lambda x, w: _capturing(x, w, 2.0), 2.0, 3.0).findings[0]
+    assert (found.verdict, found.op) == ("rule", "inner")
+    assert "is not the derivative of its body" in found.reason and "pass the tensor as an argument" in found.reason
+
+
+def test_a_custom_gradient_that_accounts_for_what_it_reads_from_outside_is_right() -> None:
+    def swish(x: Any) -> Any:
+        s = tf.sigmoid(x)
+
+        @tf.custom_gradient
+        def inner(x: Any) -> Any:
+            return x * s, lambda g: g * (s + x * s * (1.0 - s))
+
+        return inner(x)
+
+    assert check(swish, 2.0).verdict == "correct"
+
+
 def _narrow_square(dtype: str) -> Any:
     @tf.custom_gradient
     def mistyped(x: Any) -> Any:

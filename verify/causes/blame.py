@@ -29,6 +29,7 @@ from gtape.verify.causes.customs import (
     innermost,
     is_rounded,
     only_rounded,
+    read_from_outside,
     unlike_body,
 )
 from gtape.verify.causes.float_range import left_the_range
@@ -90,9 +91,10 @@ def blame(
         if wrong and len(found) > 1 and node is not None:  # no element of another op; not all, if there are many
             own = [w for w in wrong[:_ELEMENTS] if _reaches(oracle, w["element"], node)]
             told = own[0] | ({"count": len(own)} if len(wrong) <= _ELEMENTS else {}) if own else {}
+        verdict = "unconnected" if node is not None and reason == _reads(node) else "rule"
         if "element" in told and told.get("got") is None:
             reason += f"; source {told['element'][0]} got no gradient at all"
-        findings.append(Finding("rule", order=order, at=node, reason=reason, **told))
+        findings.append(Finding(verdict, order=order, at=node, reason=reason, **told))
     return findings
 
 
@@ -129,11 +131,13 @@ def culprits(
             found.append((node, f"{what} is right in value, but {which} is wrong"))
     if not found:
         found += [_lost_slope(f) for f in lost] or [one for f in customs for one in _inside_of_custom(oracle, f)]
+    if not found:  # each rule is right by the arguments of its function
+        found += [(n, _reads(n)) for n in program.nodes if n.kind == "custom" and read_from_outside(program, n)]
     if not found:
         # A custom gradient is the likeliest culprit, because the searches above may not follow it.
         users = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
         likely = users[0] if users else None if mark is not None else failures[0].node
-        what = f"the {failures[0].what} disagrees with the mirrors ({_by(failures[0])})"
+        what = f"the {failures[0].what} is not the exact one ({_by(failures[0])})"
         found.append((likely, what))
     return found
 
@@ -144,7 +148,16 @@ def _inside_of_custom(oracle: Oracle, f: Failure) -> list[tuple[Node | None, str
     if _changes(f):
         return [(f.node, f"the gradient that {f.node.name} returns {CHANGES} ({_by(f)})")]
     deeper = inner_culprits(oracle, f.node) or _named(faulty_inside(oracle, f.node))
-    return [*deeper] or [(f.node, unlike_body(oracle, f.node, _by(f)))]
+    beyond = f"; {_reads(f.node)}" if read_from_outside(oracle.program, f.node) else ""
+    return [*deeper] or [(f.node, f"{unlike_body(oracle, f.node, _by(f))}{beyond}")]
+
+
+def _reads(node: Node) -> str:
+    """The fault of a custom gradient that reads more than its arguments."""
+    return (
+        f"{node.name} uses a tensor from outside that depends on a source, and its gradient function returns no "
+        "gradient for this tensor: pass the tensor as an argument"
+    )
 
 
 def _changes(f: Failure) -> bool:
@@ -173,7 +186,7 @@ def _by(failure: Failure) -> str:
 def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:
     """Ops with a wrong rule, each with the reason."""
     return [
-        (f.node, f"the rule of {f.node.name} is not the derivative of its mirror ({_by(f)})")
+        (f.node, f"the rule of {f.node.name} is not the derivative of {f.node.name} ({_by(f)})")
         for f in rules
         if f.node is not None
     ]

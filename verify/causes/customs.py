@@ -46,7 +46,8 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = [
     "CHANGE", "agrees_along", "certify_value", "changing", "faulty_along", "faulty_beside", "faulty_customs",
     "faulty_forwards", "faulty_inside", "inner_culprits", "innermost", "is_right_exactly", "is_rounded",
-    "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "room_of", "roundings_of",
+    "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "read_from_outside", "room_of",
+    "roundings_of",
     "slopes_of_custom", "stops_of", "unlike_body",
 ]  # fmt: skip
 
@@ -494,6 +495,25 @@ def _lost(g: Any, exact: Any) -> Any:
         truth = every[index]
         found[index] = isinstance(truth, int) or bool(abs(truth) <= float(np.finfo(np.asarray(g).dtype).max))
     return found
+
+
+def read_from_outside(program: Program, node: Node) -> bool:
+    """Whether the body of a custom gradient reads a tensor that is no argument and depends on a source."""
+    if node.prim.declared is not None or node.begun == 0:
+        return False
+    sources = {i for nodes in program.sources for i in nodes}
+    pending, seen = list(node.body), set(node.inputs)
+    while pending:
+        i = pending.pop()
+        if i in seen:
+            continue
+        seen.add(i)
+        n = program.nodes[i]
+        if n.kind in ("op", "custom", "item") and node.seq < n.seq < node.begun:
+            pending += [*n.inputs, *n.body]
+        elif is_floating(n.output) and not sources.isdisjoint(program.ancestors([i])):
+            return True
+    return False
 
 
 def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:

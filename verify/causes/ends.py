@@ -21,7 +21,7 @@ from gtape.verify.oracles.replay import Replay
 
 __all__ = ["END", "Ends", "further_bits", "meets_an_end"]
 
-END = "the enclosure of its exact input holds an end of its domain"
+END = "the range that certainly holds its exact input holds an end of its domain"
 _MORE = (12_800, 51_200)
 _MOST_WORK = 200 * 51_200  # numbers in a program, times bits
 _MORE_SLOW, _FEW = 6_880, 200  # special functions and iterations take seconds with more bits

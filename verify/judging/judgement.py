@@ -1038,7 +1038,7 @@ class Judgement(Causes):
         if self.order > 1:
             return []
         failures = faulty_beside(oracle)
-        reason = "the rule of {} is not the derivative of its mirror (relative error {:.3g} along a random direction)"
+        reason = "the rule of {0} is not the derivative of {0} (relative error {1:.3g} along a random direction)"
         found = [
             Finding("rule", order=1, at=f.node, reason=reason.format(f.node.name, f.error))
             for f in failures

@@ -165,12 +165,12 @@ class _Certificate:
                 total, scale = total + inner(u, g), scale + magnitude(u, g)
         along, size = self._by_mirrors(oracle)
         error = disagreement(total, along, scale + size)
-        return Failure("replay", None, error) if error else None
+        return Failure("gradient", None, error) if error else None
 
     def compared_with_0(self, oracle: Oracle) -> Failure | None:
         """The failure if the derivative along the direction is certainly not 0."""
         error = certainly_not_0(self._by_mirrors(oracle)[0])
-        return Failure("replay", None, error) if error else None
+        return Failure("gradient", None, error) if error else None
 
     def _by_mirrors(self, oracle: Oracle) -> tuple[arb, arb]:
         """The derivative along the direction, and the sum of the magnitudes of its terms."""

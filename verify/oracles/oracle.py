@@ -813,7 +813,7 @@ MOST_NESTED = 8
 
 def nested_too_deep(k: int) -> str:
     """Why gradients nested in `k` derivatives are not followed."""
-    return f"gradients nested {k} deep: the oracle follows {k - 1}"
+    return f"gradients nested {k} deep: the check follows {k - 1}"
 
 
 def own_part(own: list[Any], bits: int) -> Any:
