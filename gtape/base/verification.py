@@ -358,7 +358,7 @@ _calls: dict[Options, itertools.count[int]] = {}
 
 @block
 def verifying(mode: Mode = True) -> Iterator[None]:
-    """Check every gradient of every tape that records inside the block, as ``GradientTape(verify=True)`` does.
+    """Check every gradient of every tape that is made or records inside the block, as ``GradientTape(verify=True)``.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ def verifying(mode: Mode = True) -> Iterator[None]:
         With "strict" undecided gradients raise, too. Options set the verdicts that raise, and the extent of the checks.
         With False no gradient is checked in the block, except gradients of tapes with a `verify` of their own. The
         innermost block decides. At its end the block around it, or the environment variable GTAPE_VERIFY, decides
-        again; without these, tapes that recorded inside the block are still checked.
+        again; without these, tapes that were made or recorded inside the block are still checked.
 
     Notes
     -----

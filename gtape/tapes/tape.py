@@ -14,7 +14,7 @@ from gtape.base.imports import library
 from gtape.base.layout import FLOAT
 from gtape.base.scalars import truth_of
 from gtape.base.shown import shown
-from gtape.base.verification import Mode, checked_mode, is_switched_off, verify_mode
+from gtape.base.verification import BLOCKS, Mode, checked_mode, is_switched_off, verify_mode
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import batch_jacobian, jacobians, release
 from gtape.engine.requests import (
@@ -115,6 +115,10 @@ class GradientTape:
             watch_accessed_variables = truth_of(watch_accessed_variables, "GradientTape", "watch_accessed_variables")
         self._persistent, self._watch_accessed = persistent, watch_accessed_variables
         self._verify = verify
+        if BLOCKS and verify is None:
+            mode = verify_mode()
+            if mode:
+                self._mode_of_block = mode
         self._watched: dict[int, Variable] = {}
         self._session: Session | None = None
         # The `with` statement that is entering this tape, or that paused it.
@@ -122,7 +126,7 @@ class GradientTape:
 
     # Class attributes, because few tapes change them.
     _pause: Any = None  # the `stop_recording` block that paused this tape
-    _mode_of_recording: Any = False  # by a `verifying` block or the environment
+    _mode_of_block: Any = False  # of the `verifying` block, or the environment, where the tape was made or recorded
 
     # ------------------------------------------------------------------------------------------ recording
 
@@ -130,14 +134,16 @@ class GradientTape:
         if self._verify is not None:
             return self._verify
         mode = verify_mode()
-        return mode if mode or is_switched_off() else self._mode_of_recording
+        return mode if mode or is_switched_off() else self._mode_of_block
 
     def _new_session(self) -> Session:
         exact = self._persistent
         mode = verify_mode() if self._verify is None else self._verify
+        if not mode and self._mode_of_block:
+            mode = self._mode()
         trace = bool(mode)
         if trace:
-            self._mode_of_recording = mode
+            self._mode_of_block = mode
         tracks_for_now = not exact and record.should_track()
         session = (
             Session(trace=trace, exact=exact, tracks_for_now=tracks_for_now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -45,6 +46,23 @@ def test_a_block_that_raises_is_over() -> None:
 def test_unknown_modes_are_refused() -> None:
     with pytest.raises(ValueError, match="True or 'strict'"), tf.verifying("loose"):
         pass
+
+
+@pytest.mark.parametrize("off", [False, True], ids=["outside of blocks", "in a block that switches checks off"])
+def test_a_tape_that_is_made_in_a_block_is_checked_wherever_it_records(off: bool) -> None:
+    @tf.custom_gradient
+    def wrong(x: Any) -> Any:
+        return x * x, lambda g: 3.0 * g * x
+
+    with tf.verifying():
+        tape = tf.GradientTape()
+    x = tf.constant(0.75)
+    with tf.verifying(False) if off else contextlib.nullcontext():
+        with tape:
+            tape.watch(x)
+            y = wrong(x)
+        with contextlib.nullcontext() if off else pytest.raises(tf.VerificationError):
+            tape.gradient(y, x)
 
 
 def test_a_tape_that_recorded_in_a_block_is_checked_after_the_block() -> None:
