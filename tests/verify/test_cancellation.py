@@ -659,3 +659,10 @@ def test_a_claim_beyond_all_real_moves_is_refused(name: str) -> None:
     wrong = right + 1e-3 * np.abs(right).max()
     assert judge(f, a, right).ok
     assert not judge(f, a, wrong).ok
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_error_of_an_exact_zero_is_measured_by_the_terms_that_cancel(order: int) -> None:
+    report = check(lambda q: tf.reduce_sum((q / tf.norm(q)) ** 2), np.array([0.3, 0.7]), order=order)
+    assert report.ok and report.max_ulp < 16
+    assert all(f.ulps is not None and f.ulps <= report.max_ulp for f in report.findings)

@@ -503,6 +503,19 @@ class Comparison:
         unit = 2.0 ** (1.0 - held.digits) * self._bound("terms", s, shape=shape)
         return unit, SPREADS / 2 * (unit + spacing(0.0, held.coarsest) * self._many())
 
+    def _in_units_of_terms(self, s: int, g: Any, distances: Distances) -> Distances:
+        """The distances, those of exact zeros beyond the tight bound in units of the terms that cancel.
+
+        A zero has no digits of its own, so that the smallest subnormal number is no measure of its error.
+        """
+        high, off, rad, ulps, tight = distances
+        zeros = (np.abs(high) <= rad) & ~(off + rad <= tight) & np.isfinite(off)
+        if not zeros.any():
+            return distances
+        unit, _ = self._at_zeros(s, self._held(s, g, high), g.shape)
+        measured = np.where(zeros & (unit > 0), off / np.where(unit > 0, unit, 1.0), ulps)
+        return distances._replace(ulps=measured)
+
     def rows(self, exact: list[Any], got: list[Any], left: Any) -> tuple[Any, Any]:
         """Compare arrays whose first axis counts rows, and report the rows that have harmless numbers only.
 
@@ -533,8 +546,8 @@ class Comparison:
                 harmless += by_roundings
             told.append((harmless, loose))
             left = left | open_.reshape(len(left), -1).any(axis=1)
-        for s, (e, g, d, (harmless, loose)) in enumerate(zip(exact, got, known, told, strict=True)):
-            done = ~_along(left, g)
+        for s, (e, g, apart, (harmless, loose)) in enumerate(zip(exact, got, known, told, strict=True)):
+            done, d = ~_along(left, g), self._in_units_of_terms(s, g, apart)
             self.checked += int(np.count_nonzero(np.broadcast_to(done, g.shape)))
             self.worst = max(self.worst, float(np.max(d.ulps, initial=0.0, where=done)))
             harmless = [t._replace(mask=t.mask & done) for t in harmless]
@@ -653,6 +666,7 @@ class Comparison:
     def _array(self, s: int, e: Any, g: Any, distances: Distances, settled: _Settled | None = None) -> None:
         """Compare one array, whose enclosures are narrow enough."""
         dtype = g.dtype
+        distances = self._in_units_of_terms(s, g, distances)
         high, off, rad, ulps, tight = distances
         self.checked += g.size
         self.worst = max(self.worst, float(ulps.max(initial=0.0)))

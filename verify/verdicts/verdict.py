@@ -389,7 +389,8 @@ class Report:
     coverage : dict
         Extent of the check, such as "ops", "rules", and the precision in "bits".
     max_ulp : float
-        The largest distance from the exact value among all numbers, in ULP; infinite if one is infinite or NaN.
+        The largest distance from the exact value among all numbers, in ULP; infinite if one is infinite or NaN. The
+        distance from an exact zero, which has no digits, is in ULP of the terms that cancel to it.
     used : dict
         (op, argument) of each rule that took part -> length of its longest sum.
 
