@@ -65,6 +65,19 @@ def other(a: tf.Tensor) -> tf.Tensor:
     return a * a
 
 
+@tf.custom_gradient(declared="rounds gradients")
+def rounded(a: tf.Tensor) -> object:
+    return a, lambda g: tf.round(g)
+
+
+@tf.custom_gradient
+def doubled(a: tf.Tensor) -> object:
+    return 2.0 * a, lambda g: 2.0 * g
+
+
+rounded(x)
+doubled(1.0)
+rounded(x, 1)  # call-arg
 reveal_type(step)  # gtape.tapes.functions.Function
 reveal_type(other)  # gtape.tapes.functions.Function
 print(step.summary(), other(x))

@@ -263,6 +263,41 @@ def test_errors_of_functions_without_a_source_file_come_through_as_they_are(
         assert "an argument" not in str(raised.value)
 
 
+def _nothing(x: Any) -> Any:
+    return None, lambda g: g
+
+
+def _of_row_7(x: Any) -> Any:
+    rows = tf.IndexedSlices(tf.constant([1.0]), tf.constant([7]), tf.constant([3]))
+    return tf.reduce_sum(x), lambda g: rows
+
+
+def test_a_custom_gradient_without_a_value_is_named() -> None:
+    with pytest.raises(ValueError, match="_nothing returned None"):
+        tf.custom_gradient(_nothing)(tf.constant(1.0))
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_custom_gradient_with_a_row_that_its_input_lacks_is_named(verify: bool) -> None:
+    x = tf.Variable([1.0, 2.0, 3.0])
+    with tf.GradientTape(verify=verify) as tape:
+        y = tf.custom_gradient(_of_row_7)(2.0 * x)
+    with pytest.raises(IAE, match="the gradient that _of_row_7 returns for input 0"):
+        tape.gradient(y, x)
+
+
+@pytest.mark.parametrize("name", ["jit_compile", "reduce_retracing", "experimental_compile"])
+def test_an_option_of_function_is_true_or_false(name: str) -> None:
+    with pytest.raises(tf.errors.OperandTypeError, match=f"`{name}` must be True or False, not 'yes'"):
+        tf.function(abs, **{name: "yes"})
+    assert float(tf.function(abs, **{name: None})(tf.constant(-1.0))) == 1.0
+
+
+def test_a_misspelt_name_of_verify_is_told_the_name_like_it() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'check'"):
+        tf.verify.chek  # noqa: B018
+
+
 def test_an_error_says_which_function_was_given_what() -> None:
     with pytest.raises((TypeError, ValueError), match="binomial"):
         tf.random.Generator.from_seed(1).binomial([2], tf.constant([1.0, 2.0]), tf.constant([1.0, 2.0]))

@@ -41,7 +41,9 @@ if not TYPE_CHECKING:  # a type checker that sees this function accepts any name
             return importlib.import_module(_MODULES[name])
         home = _NAMES.get(name)
         if home is None:
-            raise AttributeError(f"module 'gtape.verify' has no attribute {name!r}")
+            from gtape.namespaces.catalogue import unknown
+
+            raise unknown("gtape.verify", name, __all__)
         value = getattr(importlib.import_module(home), name)
         globals()[name] = value
         return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gtape.engine.recorded_runs import RecordedRun
 from gtape.engine.rules import RuleStep
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import TAPE
+from gtape.errors import InvalidArgumentError
 from gtape.recording import record
 from gtape.recording.trace import Trace
 from gtape.recording.undoing import repeating
@@ -177,8 +178,8 @@ class CustomStep:
             )
         kept = (Tensor, IndexedSlices) if sparse else (Tensor,)
         made = [
-            None if g is None else g if g.__class__ in kept else as_operand(g, layout)
-            for g, layout in zip([*given, *of_variables], self.layouts, strict=True)
+            None if g is None else g if g.__class__ in kept else self._dense(i, g)
+            for i, g in enumerate([*given, *of_variables])
         ]
         for g in made:
             if g is not None and g.dtype.name == "string":
@@ -187,6 +188,16 @@ class CustomStep:
                 )
         self.returned = tuple([None if g is None else g.dtype.as_numpy_dtype for g in made])
         return made
+
+    def _dense(self, i: int, g: Any) -> Any:
+        """A gradient for input `i` as a tensor."""
+        try:
+            return as_operand(g, self.layouts[i])
+        except (IndexError, InvalidArgumentError) as e:
+            if not isinstance(g, IndexedSlices):
+                raise
+            said = f"the gradient that {plain(self.name)} returns for input {i} has other rows than the input"
+            raise InvalidArgumentError(f"{said} of shape {self.layouts[i].shape}: {e}") from e
 
     def misfit(self, i: int) -> str | None:
         """What is wrong with the dtype of the last gradient for input `i`; None if it is that of the input.
@@ -292,8 +303,7 @@ class CustomStep:
 
         def run(fresh: list[Any]) -> list[Any]:
             returned.extend(self.run(fresh, sparse=sparse))
-            pairs = zip(returned, self.layouts, strict=True)
-            return [as_operand(b, a) if isinstance(b, IndexedSlices) else b for b, a in pairs]
+            return [self._dense(i, b) if isinstance(b, IndexedSlices) else b for i, b in enumerate(returned)]
 
         if world is TAPE:
             # Outer tapes follow this run. The kept one has no part in them.
@@ -327,6 +337,15 @@ def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
     return any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
+_P = ParamSpec("_P")
+
+
+@overload
+def custom_gradient(f: Callable[_P, Any], *, declared: str | None = None) -> Callable[_P, Any]: ...
+@overload
+def custom_gradient(
+    f: None = None, *, declared: str | None = None
+) -> Callable[[Callable[_P, Any]], Callable[_P, Any]]: ...
 def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
     """Give a function a gradient of your own.
 
@@ -453,6 +472,11 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any, recomputes: bool
             f"{_shown(f)} reads {', '.join(plain(v.name) for v in variables)}"
         )
     several = isinstance(y, (list, tuple, dict))
+    if any(x is None for x in nest.flatten(y)):
+        raise ValueError(
+            "Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor: "
+            f"{_shown(f)} returned None as its value"
+        )
     inner = [x if isinstance(x, Tensor) else convert_to_tensor(x) for x in nest.flatten(y)]
     outs = [wrap(x._value) for x in inner]
     positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]

@@ -154,14 +154,14 @@ class Sweep:
         step = step_of(record)
         if isinstance(step, PartStep):
             if isinstance(g, SparseCotangent):  # from a lookup in one output, which is itself a source
-                g = g.dense(self.world)
+                g = self._dense(g)
             self.arrive(parents[0], PartialOutputs({step.index: g}))  # without its mask, which is for one output
             return
         if isinstance(g, SparseCotangent):
             if _is_read(step) and _asked(parents[0], self.wanted):
                 self.arrive(parents[0], g)
                 return
-            g = g.dense(self.world)
+            g = self._dense(g)
         prim = step.prim
         if prim.kind == "custom":
             self._pass_custom(step, parents, g)
@@ -176,6 +176,15 @@ class Sweep:
             if self.misshapen is None:
                 raise
             raise InvalidArgumentError(f"{self.misshapen}; the rule of {prim.name} cannot take it: {e}") from e
+
+    def _dense(self, g: SparseCotangent) -> Any:
+        """The rows of a cotangent as a whole array."""
+        try:
+            return g.dense(self.world)
+        except (*FAILURES, InvalidArgumentError) as e:
+            if self.misshapen is None:
+                raise
+            raise InvalidArgumentError(self.misshapen) from e
 
     def _asks_directly(self, parent: Record) -> bool:
         """Whether the array of a lookup, or the variable behind this array, is a source or leaf."""
@@ -270,14 +279,18 @@ def _origin(record: Record, prim: Any) -> tuple[str, Any] | None:
 
 
 def _misshapen(step: Any, i: int, made: Any, leading: int) -> str | None:
-    """A description of the wrong shape of a custom gradient for input `i`; None if the shape is right."""
-    shape, wanted = shape_of(made)[leading:], step.layouts[i].shape
+    """A description of the wrong shape, or row, of a custom gradient for input `i`; None if both are right."""
+    name, wanted = plain(step.prim.name), step.layouts[i].shape
+    if made.__class__ is SparseCotangent:
+        beyond = made.indices[made.indices >= wanted[0]] if wanted else made.indices
+        if not beyond.size:
+            return None
+        row = beyond.flat[0]
+        return f"the gradient that {name} returns for input {i} has the row {row}, and the input has shape {wanted}"
+    shape = shape_of(made)[leading:]
     if shape == wanted:
         return None
-    return (
-        f"the gradient that {plain(step.prim.name)} returns for input {i} has shape {shape}, and the input has shape "
-        f"{wanted}"
-    )
+    return f"the gradient that {name} returns for input {i} has shape {shape}, and the input has shape {wanted}"
 
 
 def _reads(record: Record) -> bool:

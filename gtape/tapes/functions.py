@@ -19,9 +19,11 @@ import numpy as np
 from gtape import nest
 from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
+from gtape.base.shown import shown
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
 from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
+from gtape.errors import OperandTypeError
 from gtape.recording.record import SEQ, note_asked, record_of, refuse_in_traced_calls
 from gtape.tapes.concrete import ConcreteFunction, Parameters, Traces, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
@@ -35,6 +37,7 @@ _OPTIONS = frozenset({
     "autograph", "jit_compile", "reduce_retracing", "experimental_implements", "experimental_autograph_options",
     "experimental_attributes", "experimental_relax_shapes", "experimental_compile", "experimental_follow_type_hints",
 })  # fmt: skip
+_SWITCHES = ("jit_compile", "experimental_compile", "reduce_retracing", "experimental_relax_shapes")
 
 # The graphs of the functions that are running, innermost last.
 _graphs: ContextVar[tuple[GradientTape, ...]] = ContextVar("gtape_graphs", default=())
@@ -445,13 +448,22 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
         raise TypeError(f"function() got an unexpected keyword argument {unknown[0]!r}")
-    relaxed = bool(options.get("reduce_retracing") or options.get("experimental_relax_shapes"))
-    compiled = bool(options.get("jit_compile") or options.get("experimental_compile"))
+    chosen = {name: _chosen(options, name) for name in _SWITCHES}
+    relaxed = chosen["reduce_retracing"] or chosen["experimental_relax_shapes"]
+    compiled = chosen["jit_compile"] or chosen["experimental_compile"]
     if func is None:
         return lambda f: Function(f, input_signature, Traces(relaxed), compiled)
     if not callable(func):
         raise TypeError(f"function() takes a callable, not {type(func).__name__}")
     return Function(func, input_signature, Traces(relaxed), compiled)
+
+
+def _chosen(options: dict[str, Any], name: str) -> bool:
+    """The truth of an option of `function`; None stands for False, as in TensorFlow."""
+    value = options.get(name)
+    if value is None or isinstance(value, (int, np.bool_)):
+        return bool(value)
+    raise OperandTypeError(f"function: `{name}` must be True or False, not {shown(value)}")
 
 
 # ---------------------------------------------------------------------------------------------- gradients

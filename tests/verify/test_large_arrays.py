@@ -244,6 +244,16 @@ def test_a_long_check_shows_how_far_it_is_on_a_terminal_only(
     assert ("checking" in stream.getvalue()) is seen
 
 
+@pytest.mark.parametrize("order", [2, 3])
+def test_progress_is_shown_for_the_rows_of_a_higher_derivative(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = _Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv(progress.VARIABLE, "")
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    assert check(tf.linalg.det, np.array([[2.0, 0.5], [-0.25, 1.5]]), order=order).ok
+    assert "checking rows" in stream.getvalue()
+
+
 @pytest.fixture
 def interrupted() -> Iterator[None]:
     # A shell ignores SIGINT for what it runs in the background, and Python leaves that as it is.

@@ -48,6 +48,7 @@ from gtape.verify.judging.forward import check_forward_rules
 from gtape.verify.judging.judgement import depends_on_bases, follows_values_alone
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.judging.left import add_values_left, other_numbers, values_left
+from gtape.verify.judging.progress import shown
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.sizes import leave_sizes_open, sizes_left
 from gtape.verify.judging.undefined import INFINITE, UNDEFINED, is_infinite, is_undefined
@@ -284,9 +285,13 @@ def _examined(rows: Rows, given: Iterable[Any]) -> Iterator[tuple[Any, Report]]:
     checked = 0
     for program, group in groupby(given, key=itemgetter(1)):
         some = [(place, seeds, got) for place, _, seeds, got in group]
-        for place, one in examined(rows, program, some, locally=not checked):
-            checked += one.checked
-            yield place, one
+        made: Any = examined(rows, program, some, locally=not checked)
+        if len(some) > 1:  # a single row may show its own parts
+            made = shown(made, len(some), "checking rows of derivatives exactly")
+        with contextlib.closing(made):
+            for place, one in made:
+                checked += one.checked
+                yield place, one
 
 
 def _forwards(program: Program) -> list[Finding]:
