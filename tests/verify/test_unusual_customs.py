@@ -95,6 +95,20 @@ def test_a_custom_gradient_that_accounts_for_what_it_reads_from_outside_is_right
     assert check(swish, 2.0).verdict == "correct"
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_witness_of_a_function_named_inner_calls_it_by_its_name(order: int) -> None:
+    def nested(x: Any) -> Any:
+        @tf.custom_gradient
+        def inner(x: Any) -> Any:
+            return x * x * x, lambda g: 2.0 * g * x * x
+
+        return inner(x)
+
+    (found, *_) = check(nested, 0.7, order=order).findings
+    assert found.witness is not None
+    assert "inner(xs[0])" in found.witness and "inner_2" not in found.witness
+
+
 def _narrow_square(dtype: str) -> Any:
     @tf.custom_gradient
     def mistyped(x: Any) -> Any:

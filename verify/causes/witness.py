@@ -43,7 +43,7 @@ _HEAD = f"""\
 {IMPORTS}from gtape.declare.primitives import REGISTRY
 """
 # The names of a witness's own lines mean nothing in the user's program.
-_OWN = "acc g inner ps tape ts xs y"
+_OWN = "acc g inner_tape ps tape ts xs y"
 _USED = {"REGISTRY": REGISTRY, **dict.fromkeys(_OWN.split(), object())}
 
 
@@ -189,9 +189,9 @@ def _tape(inputs: list[Any], lines: list[str], y: str, seeds: str, order: int) -
     watch = "tape.watch([x for x in xs if x.dtype.is_floating or x.dtype.is_complex])"
     body = [watch, *lines] if order == 1 else [
         watch,
-        "with gtape.GradientTape() as inner:",
-        *[f"    {line}" for line in (watch.replace("tape", "inner", 1), *lines)],
-        f"g = [g for g in inner.gradient({y}, xs{seeds}) if g is not None]",
+        "with gtape.GradientTape() as inner_tape:",
+        *[f"    {line}" for line in (watch.replace("tape", "inner_tape", 1), *lines)],
+        f"g = [g for g in inner_tape.gradient({y}, xs{seeds}) if g is not None]",
     ]  # fmt: skip
     last = f"tape.gradient({y}, xs{seeds})" if order == 1 else "tape.gradient(g, xs)"
     if order == _FORWARD:
