@@ -109,6 +109,17 @@ def test_a_witness_of_a_function_named_inner_calls_it_by_its_name(order: int) ->
     assert "inner(xs[0])" in found.witness and "inner_2" not in found.witness
 
 
+@pytest.mark.parametrize("x", [0.1, 0.01, 0.3, -0.2])
+def test_a_rounded_constant_that_no_bound_excuses_is_a_fault_of_its_custom_gradient(x: float) -> None:
+    @tf.custom_gradient
+    def growth(x: Any) -> Any:
+        return tf.exp(x), lambda g: g * tf.exp(x) * np.float32(1 + 1e-6)
+
+    report = check(growth, np.float32(x))
+    (found,) = report.findings
+    assert (found.verdict, found.op, found.ok) == ("unstable", "growth", False)
+
+
 def _narrow_square(dtype: str) -> Any:
     @tf.custom_gradient
     def mistyped(x: Any) -> Any:

@@ -131,9 +131,9 @@ class Causes:
         """
         return []
 
-    def coarse_rules(self) -> list[tuple[Cause, list[Any]]]:
-        """The custom gradients that round to a coarser dtype than the program, each with masks of the elements of each
-        array that depend on these roundings; None for all elements.
+    def lossy_rules(self) -> list[tuple[Cause, list[Any]]]:
+        """The custom gradients that lose digits by themselves, each with masks of the elements of each array that
+        depend on these losses; None for all elements.
         """
         return []
 
@@ -733,7 +733,7 @@ class Comparison:
             flushed = subnormal & (lost <= half)
         cancelled = cancelled & ~flushed
         if cancelled.any():
-            for (verdict, reason, op, line), masks in self._ask("coarse_rules"):
+            for (verdict, reason, op, line), masks in self._ask("lossy_rules"):
                 coarse = cancelled if masks[s] is None else cancelled & masks[s]
                 told.append(Told(coarse, verdict, reason, op, line))
                 cancelled = cancelled & ~coarse

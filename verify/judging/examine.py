@@ -434,9 +434,12 @@ class Gradient(Judgement):
             found.insert(0 if first else len(found), (told, [custom], None))
         return found
 
-    def coarse_rules(self) -> list[tuple[Cause, list[Any]]]:
-        found = [] if self.claimed else self._coarse()
-        return [(told, reached_from(self.nudged, self.dtype, {n.index for n in nodes})) for told, nodes in found]
+    def lossy_rules(self) -> list[tuple[Cause, list[Any]]]:
+        found = [] if self.claimed else [*self._coarse(), *self._rounded()]
+        return [
+            (told, reached_from(self.nudged, self.dtype, {i for n in nodes for i in (n.index, *n.body)}))
+            for told, nodes in found
+        ]
 
     def _coarse(self) -> list[tuple[Cause, list[Node]]]:
         """The custom gradients of inner gradients whose rule computes in a coarser dtype than the program.
@@ -453,6 +456,21 @@ class Gradient(Judgement):
                 reason = f"the rule computes in {dtype.name}, and so loses digits that the problem does not"
                 told: Cause = "unstable", reason, nodes[i].name, nodes[i].line
                 made.append((told, [n for n, _ in coarse]))
+        return made
+
+    def _rounded(self) -> list[tuple[Cause, list[Node]]]:
+        """The custom gradients that differ from the derivative of their body by more than a few roundings of one op.
+
+        Their error is small enough to come from rounded constants, so that it is no wrong rule. Each comes with its
+        node.
+        """
+        made = list[tuple[Cause, list[Node]]]()
+        with contextlib.suppress(ArithmeticError):  # the precision in force does not decide
+            for f in faulty_customs(self._oracle()):
+                if f.node is not None and f.error > roundings_of(f.node):
+                    by = f"relative error {f.shown:.3g} along a random direction"
+                    reason = f"the gradient that {f.node.name} returns loses digits that its body does not ({by})"
+                    made.append((("unstable", reason, f.node.name, f.node.line), [f.node]))
         return made
 
     def otherwise(self) -> Cause:
