@@ -71,7 +71,7 @@ class CustomStep:
     recorded : RecordedRun or None
         The last run whose ops were kept, for runs that `grad_fn` refuses.
     returned : tuple of dtype or None
-        The dtype of each gradient of the last run, of the inputs and then of the variables.
+        The dtype of each gradient of the last run on the recorded dtypes, of the inputs and then of the variables.
     spans : list of (int, int)
         For each run in an inner gradient, the numbers of records from before and after it. The records of its ops have
         numbers in between.
@@ -186,7 +186,10 @@ class CustomStep:
                 raise TypeError(
                     f"the gradient function of {plain(self.name)} must return numbers, and returned {g.numpy()!r}"
                 )
-        self.returned = tuple([None if g is None else g.dtype.as_numpy_dtype for g in made])
+        outs = self.out_layout if self.out_layout.__class__ is tuple else (self.out_layout,)
+        # A check may call the function in a wider dtype, whose results say nothing about the function.
+        if all(g._layout.dtype == o.dtype for g, o in zip(gs, outs, strict=True) if o.inexact):
+            self.returned = tuple([None if g is None else g.dtype.as_numpy_dtype for g in made])
         return made
 
     def _dense(self, i: int, g: Any) -> Any:
@@ -230,14 +233,15 @@ class CustomStep:
         gs = self._given(g)
         # A function that recomputes its body can run again, and its ops would take the memory that it saves.
         kept = keep and not self.recomputes
-        begun = next(record.count)
+        inner = world is TAPE and record.get_stack().trace
+        begun = next(record.count) if inner else 0
         try:
             back = self._run_and_keep(world, gs, sparse=sparse) if kept else self.run(gs, sparse=sparse)
         except Exception:  # the function of a user may raise anything
             if not repeats or world is TAPE or self.recorded is None:
                 raise
             back = self.rerun(gs)
-        if world is TAPE and record.get_stack().trace:
+        if inner:
             self.spans.append((begun, next(record.count)))
         return [self._in(world, back[i], self.layouts[i]) for i in self.active]
 

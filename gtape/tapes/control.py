@@ -98,7 +98,7 @@ def grad_pass_through(f: Any) -> Any:
     np.float32(3.0)
     """
 
-    @custom_gradient(declared="passes the gradient through")  # type: ignore[untyped-decorator]
+    @custom_gradient(declared="passes the gradient through")
     def pass_through(*args: Any, **kwargs: Any) -> Any:
         y = f(*args, **kwargs)
         n = len(nest.flatten(list(args)))

@@ -166,6 +166,16 @@ def test_a_tape_without_checks_refuses_a_gradient_of_another_dtype_where_numbers
             tape.jacobian(y, x)
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_rule_that_follows_the_dtype_of_its_cotangent_is_right_in_every_row(order: int) -> None:
+    @tf.custom_gradient
+    def scaled(x: Any) -> Any:
+        return 2.0 * x, lambda g: 2.0 * g
+
+    report = check(lambda x: tf.reduce_sum(tf.maximum(scaled(x), 0.0) ** 3), np.float32([0.5, 0.0, -1.25]), order=order)
+    assert not [f for f in report.findings if f.verdict == "rule"]
+
+
 @pytest.mark.parametrize("cast", ["float16", "float32"])
 def test_a_rule_that_returns_the_dtype_of_a_cast_input_is_right(cast: str) -> None:
     @tf.custom_gradient
