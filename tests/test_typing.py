@@ -75,9 +75,9 @@ def doubled(a: tf.Tensor) -> object:
     return 2.0 * a, lambda g: 2.0 * g
 
 
-rounded(x)
-doubled(1.0)
-rounded(x, 1)  # call-arg
+rounded(y)
+doubled(y)
+rounded(y, 1)  # call-arg
 reveal_type(step)  # gtape.tapes.functions.Function
 reveal_type(other)  # gtape.tapes.functions.Function
 print(step.summary(), other(x))
