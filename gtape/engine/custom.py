@@ -142,6 +142,9 @@ class CustomStep:
         with late.GradientTape(verify=False) as tape:
             tape.watch(seeds)
             back = self.run(seeds)
+        wrong = next((why for i in self.active if (why := self.misfit(i)) is not None), None)
+        if wrong is not None:
+            raise InvalidArgumentError(wrong)
         pairs = [(b, t) for b, t in zip(back, tangents, strict=True) if b is not None and t is not None]
         if not pairs:
             return None

@@ -146,8 +146,21 @@ def test_a_gradient_that_has_not_the_dtype_of_its_input_is_found_and_named(dtype
         report = check(lambda x: around(mistyped, x), 1.234567, order=order)
         assert (report.verdict, report.ok, report.findings[0].op) == ("rule", False, "mistyped")
         assert words in report.findings[0].reason
+        assert report.findings[0].instead == "return a gradient of the input's dtype"
     with pytest.raises(tf.VerificationError, match="mistyped returns"):
         slope(lambda x: around(mistyped, x), 1.234567)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_forward_mode_names_a_gradient_of_another_dtype(verify: bool) -> None:
+    mistyped = _narrow_square("float32")
+    x = tf.constant(1.234567, tf.float64)
+    with (
+        pytest.raises(InvalidArgumentError, match="mistyped returns for input 0 has dtype float32"),
+        tf.verifying(verify),
+        tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)),
+    ):
+        mistyped(x)
 
 
 @pytest.mark.parametrize("name", ["in a sum", "in a product", "after a function", "twice"])

@@ -34,9 +34,11 @@ def misfits(program: Program, order: int = 1) -> list[Finding]:
     for node in program.nodes:
         if node.kind not in ("op", "custom") or not node.active:
             continue
-        why = next(_faults(program, node) if node.kind == "op" else _faults_of_custom(program, node), None)
+        why = next(_faults(program, node) if node.kind == "op" else _faults_of_shape(program, node), None)
         if why is not None:
             found.append(_finding(node, why, order, "the rule gives no number to compare"))
+        elif node.kind == "custom":
+            found += _mistyped(node, order)
     return found
 
 
@@ -48,26 +50,23 @@ def mistyped(program: Program, order: int = 1) -> list[Finding]:
     program, order
         As for `misfits`.
     """
-    found = []
-    for node in program.nodes:
-        why = next(_wrong_dtypes(node), None) if node.kind == "custom" else None
-        if why is not None:
-            found.append(_finding(node, why, order, "the dtype is wrong at every point"))
-    return found
+    return [f for node in program.nodes if node.kind == "custom" for f in _mistyped(node, order)]
+
+
+def _mistyped(node: Node, order: int) -> list[Finding]:
+    """The finding for a custom gradient whose last call returned a wrong dtype, in a list; an empty list for others."""
+    why = next((why for a in node.active if (why := node.step.misfit(a)) is not None), None)
+    if why is None:
+        return []
+    made = _finding(node, why, order, "the dtype is wrong at every point")
+    made.instead = "return a gradient of the input's dtype"
+    return [made]
 
 
 def _finding(node: Node, why: str, order: int, without_witness: str) -> Finding:
     made = Finding("rule", order=order, op=node.name, line=node.line, reason=why)
     made.without_witness = without_witness
     return made
-
-
-def _wrong_dtypes(node: Node) -> Iterator[str]:
-    """Describe the wrong dtypes that the last call of a custom gradient returned."""
-    for a in node.active:
-        why = node.step.misfit(a)
-        if why is not None:
-            yield why
 
 
 def _faults(program: Program, node: Node) -> Iterator[str]:
@@ -123,8 +122,8 @@ def _raised_exactly(node: Node, xs: tuple[Any, ...]) -> str | None:
     return None
 
 
-def _faults_of_custom(program: Program, node: Node) -> Iterator[str]:
-    """Describe the wrong shapes and dtypes of a custom gradient; an error of the user's function stays itself."""
+def _faults_of_shape(program: Program, node: Node) -> Iterator[str]:
+    """Describe the wrong shapes of a custom gradient; an error of the user's function stays itself."""
     run = node.step.recorded
     if run is None:
         outs = node.output if isinstance(node.output, tuple) else (node.output,)
@@ -139,7 +138,6 @@ def _faults_of_custom(program: Program, node: Node) -> Iterator[str]:
                 f"the gradient that {node.name} returns for input {a} has shape {np.shape(c)}, and the input has shape "
                 f"{wanted}"
             )
-    yield from _wrong_dtypes(node)
 
 
 def _layout(x: Any) -> Any:
