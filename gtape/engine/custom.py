@@ -272,9 +272,13 @@ class CustomStep:
         The ops of the first call serve where the function refuses another one.
         """
         first, *others = map(self._given, rows)
+        inner = record.get_stack().trace
+        begun = next(record.count) if inner else 0
         kept = RecordedRun(first, self.run) if (others or keep) and not self.recomputes else None
         made = [self.run(first) if kept is None else kept.made]
         made += [self._by_function_or_ops(gs, kept) for gs in others]
+        if inner:
+            self.spans.append((begun, next(record.count)))
         self.recorded = kept.apart() if keep and kept is not None else None
         return [[self._in(TAPE, back[i], self.layouts[i]) for i in self.active] for back in made]
 

@@ -125,11 +125,19 @@ def _inner_penalty(f: Any, w: Any) -> Any:
     return _inner_slope(f, w) ** 2 + w
 
 
+def _inner_rows(f: Any, w: Any) -> Any:
+    x = tf.constant([0.7, 0.3], w.dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        u = f(w * x)
+    return tf.reduce_sum(tape.jacobian(u, x))
+
+
 def _inner_step(f: Any, w: Any) -> Any:
     return tf.sin(w - 0.1 * _inner_slope(f, w))
 
 
-@pytest.mark.parametrize("outer", [_inner_slope, _inner_penalty, _inner_step])
+@pytest.mark.parametrize("outer", [_inner_slope, _inner_penalty, _inner_rows, _inner_step])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_a_rule_of_an_inner_gradient_that_rounds_coarsely_is_unstable_and_named(dtype: str, outer: Any) -> None:
     report = check(lambda w: outer(_rounding(dtype), w), 1.234567)

@@ -341,7 +341,8 @@ def _alone(program: Program, node: Node) -> tuple[list[Any], Callable[[], list[A
     sources = [x for x in flat if isinstance(x, Tensor) and x._layout.inexact]
 
     def run() -> list[Any]:
-        return _floating(custom_gradient(function, declared=node.prim.declared)(*fresh, **kwargs))
+        alone: Callable[..., Any] = custom_gradient(function, declared=node.prim.declared)
+        return _floating(alone(*fresh, **kwargs))
 
     return sources, run
 
