@@ -502,8 +502,12 @@ def test_a_root_of_a_partial_excuses_no_claim() -> None:
             assert not judge(lambda x: x**x, one, wrong, order=order).ok
 
 
-def test_what_no_tape_recorded_is_undecided_where_no_op_has_a_derivative() -> None:
-    assert judge(lambda x: tf.sqrt(x) ** 4, tf.constant(0.0, tf.float64), 0.0, order=2).verdict == "undecided"
+def test_what_no_tape_recorded_at_an_end_of_a_domain_is_the_limit_beside_it() -> None:
+    def square(x: Any) -> Any:
+        return tf.sqrt(x) ** 4
+
+    assert judge(square, tf.constant(0.0, tf.float64), 2.0, order=2).ok
+    assert judge(square, tf.constant(0.0, tf.float64), 0.0, order=2).verdict == "rule"
 
 
 @pytest.mark.parametrize(

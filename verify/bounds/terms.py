@@ -143,7 +143,12 @@ def _near(y: Any, exact: Any) -> Any:
 
 
 def terms_of_gradient(
-    program: Program, seeds: list[Any], exact: dict[int, Any], kept: Callable[[Any, Callable[[], Any]], Any]
+    program: Program,
+    seeds: list[Any],
+    exact: dict[int, Any],
+    kept: Callable[[Any, Callable[[], Any]], Any],
+    *,
+    of_any_formula: bool = False,
 ) -> list[Any]:
     """The sizes of the terms of each element of a gradient; None for sources without a gradient.
 
@@ -151,10 +156,16 @@ def terms_of_gradient(
     ----------
     kept : callable
         As `Shared.get`, to keep the values with their errors, which depend on no cotangent, for other rows.
+    of_any_formula : bool
+        Whether rules read each value with the rounding of its op, because another formula for the same function may
+        round it.
     """
 
     def run(world: TermWorld) -> list[Any]:
-        values = kept("values with errors", lambda: values_with_errors(program, world))
+        if of_any_formula:
+            values = noisy_values(program, world)
+        else:
+            values = kept("values with errors", lambda: values_with_errors(program, world))
         return gradient(program, seeds, _Sweep(world, values))
 
     return sizes_of(run, exact)

@@ -114,7 +114,7 @@ def crosses_kinks(program: Program, oracle: Oracle, moves: dict[int, Any]) -> bo
     for node in program.nodes:
         if node.kind != "op" or isinstance(node.output, tuple):
             continue
-        if not is_floating(node.output) and np.any(np.not_equal(oracle.env[node.index], there[node.index])):
+        if not is_floating(node.output) and not np.array_equal(oracle.env[node.index], there[node.index]):
             return True
         try:
             crossed = elements_crossed(program, oracle, node, [there[j] for j in node.inputs])

@@ -17,7 +17,7 @@ import numpy as np
 from gtape.base.quiet import quietly
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
-from gtape.symbolic.balls import objects
+from gtape.symbolic.balls import numbers_shared, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_values
 from gtape.verify.bounds.noise import coarsest, noisy_values, rounded_by, spreads
@@ -33,7 +33,7 @@ from gtape.verify.causes.advice import explain
 from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.judgement import first_bits, precisions_of
-from gtape.verify.judging.ladder import climb
+from gtape.verify.judging.ladder import SHARED, climb
 from gtape.verify.oracles.backward import Algebra, backward, by_rule
 from gtape.verify.oracles.certificates import certify_rows
 from gtape.verify.oracles.enclosures import BALLS, jet_world
@@ -156,7 +156,11 @@ class Block(Gradient):
         """What is decided about the rows with some bits; None if nothing is, and more bits do not help."""
 
         def attempt(_: int, degenerate: list[str]) -> tuple[_Made | None]:
-            return (None if degenerate else self._reports(bits),)
+            made = self._reports(bits)
+            if made is None and not degenerate and self.program.size <= SHARED:
+                with numbers_shared():  # because two results of one computation may be tied
+                    made = self._reports(bits)
+            return (None if degenerate else made,)
 
         with off(), quietly():
             try:

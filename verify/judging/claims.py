@@ -378,7 +378,7 @@ class Claim(Gradient):
         sizes = [_product(self.program.nodes[i].output, g) for i, (g, _) in self._oracle().made.items()]
         largest = max([size for size in sizes if math.isfinite(size)], default=_largest(self.program))
         x = np.abs(widest(np.asarray(self.program.nodes[self.program.sources[s][0]].output)))
-        terms = self.terms()
+        terms = [] if self._elementary() else self.sizes_of_terms(of_any_formula=True)
         known = np.zeros(shape) if not terms or terms[s] is None else np.broadcast_to(terms[s], shape)
         if np.shape(x) != shape or not (x > 0).any():
             return known if known.any() else np.full(shape, largest)

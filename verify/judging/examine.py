@@ -376,13 +376,19 @@ class Gradient(Judgement):
         return moved_element(self._oracle(), s, place) if many else 0.0
 
     def terms(self) -> list[Any]:
+        return self.sizes_of_terms(of_any_formula=False)
+
+    def sizes_of_terms(self, *, of_any_formula: bool) -> list[Any]:
+        """As `gtape.verify.bounds.terms.terms_of_gradient`, within the numbers that a factorisation allows."""
+
         def made() -> list[Any]:
             parts = [c for g, cs in self._oracle().made.values() for c in (g, *cs) if c is not None]
             return [v for c in parts for v in PartialOutputs.of(c).values()]
 
         oracle = self._oracle()
         kept = (oracle.shared or Shared()).get
-        return terms_within(self.program, terms_of_gradient(self.program, self.seeds, oracle.env, kept), made)
+        terms = terms_of_gradient(self.program, self.seeds, oracle.env, kept, of_any_formula=of_any_formula)
+        return terms_within(self.program, terms, made)
 
     def nudged(self, world: Any) -> list[Any]:
         if self.known is not None and isinstance(world, MovedWorld):

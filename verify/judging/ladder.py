@@ -16,7 +16,7 @@ from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["FEWER_BITS", "MANY_BITS", "PRECISIONS", "TIES", "beyond_the_rules", "climb", "no_derivative"]
+__all__ = ["FEWER_BITS", "MANY_BITS", "PRECISIONS", "SHARED", "TIES", "beyond_the_rules", "climb", "no_derivative"]
 
 PRECISIONS = (200, 800, 3200)
 # For a first try of a large program: FLINT keeps numbers of 128 bits without memory of their own, and multiplies
@@ -24,7 +24,7 @@ PRECISIONS = (200, 800, 3200)
 FEWER_BITS = 128
 MANY_BITS = (*PRECISIONS, 12_800)  # for small programs of elementary functions
 TIES = 800
-_SHARED = 20_000  # programs with more numbers compute equal numbers anew, because keeping all takes memory
+SHARED = 20_000  # programs with more numbers compute equal numbers anew, because keeping all takes memory
 
 
 def no_derivative(reasons: list[str], order: int) -> Finding:
@@ -96,7 +96,7 @@ def climb(
             except Misshapen as e:
                 return None, Finding("rule", order=order, at=e.node, reason=str(e))
             except ArithmeticError as e:
-                if program.size <= _SHARED:
+                if program.size <= SHARED:
                     sharing = numbers_shared  # because two results of one computation may be tied
                 told = (
                     f"a comparison stays open at {bits} bits: {e}"

@@ -208,7 +208,7 @@ class Comparison:
     def _outcome_along(self, way: int, far: bool, left: bool) -> Outcome:
         """As `outcome`, by moves along one direction."""
         sides = {sign: _Side(self.order) for sign in _SIDES}
-        for k in range(self._first, self._last):
+        for k in range(self._first, max(_STEPS, self._last)):
             if k >= _STEPS and (self._nowhere_closer or any(side.points for side in sides.values())):
                 break
             for sign, side in sides.items():

@@ -368,5 +368,4 @@ def _elementwise_ops() -> list[Primitive]:
         and not p.params
         and not p.place.outside  # programs call ops by TensorFlow's names
         and p.random is not False
-        and not p.missing
     ]
