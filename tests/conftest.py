@@ -139,7 +139,7 @@ TESTS = Path(__file__).resolve().parent
 # A run of all tests takes one of so many cases of each test that has more than a few, such as one for each op, and a
 # single case of most slow tests and of short tests of checks, which take most of the time. These files keep all of
 # theirs, because their cases were written one by one, except those that differ by a seed.
-USUAL_SHARE = 25
+USUAL_SHARE = 40
 FEW_CASES = 2
 ALWAYS_WHOLE = ("contract", "seeds", "test_zoo.py", "test_docs.py", "verify/test_no_false_alarms.py")
 

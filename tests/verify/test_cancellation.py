@@ -138,7 +138,7 @@ def test_roundings_of_the_moved_runs_excuse_no_digits_of_an_alternating_series(n
 
 
 @given(st.lists(st.floats(-55.0, -40.0), min_size=1, max_size=3))
-@settings(max_examples=settings.default.max_examples // 4)
+@settings(max_examples=settings.default.max_examples // 10)
 @pytest.mark.parametrize("in_an_array", [False, True])
 def test_roundings_of_the_moved_runs_are_seldom_moves(in_an_array: bool, points: list[float]) -> None:
     at = np.resize(points, 100) + np.arange(100) / 64.0 if in_an_array else points[0]
