@@ -173,7 +173,7 @@ def test_a_run_of_all_tests_takes_a_share_of_those_with_many_cases(tmp_path: Pat
     asked = [[], ["--share", "1"], ["-k", "many"], ["--search", "5"], ["--share", "10"]]
     usual, every, chosen, searched, beginning = _collected(folder, *asked, text=text, tests=".")
     assert len(every) == len(searched) == 101 and len(chosen) == 100
-    assert len(usual) == 1 + 4 and set(usual) < set(every)
+    assert len(usual) == 1 + 3 and set(usual) < set(every)
     assert set(usual) & set(beginning) == {"test_one"}, "a share that is asked for takes other cases"
     assert _collected(folder, [], text=text) == [every], "who names a file gets all of it"
     (few,) = _collected(folder, [], text=SHARED.replace("range(9)", "range(2)"), tests=".")
