@@ -19,13 +19,13 @@ from gtape.verify.causes.sides import is_quick
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.replay import Replay
 
-__all__ = ["END", "Ends", "further_bits", "meets_an_end"]
+__all__ = ["END", "SHARED", "Ends", "further_bits", "meets_an_end"]
 
 END = "the range that certainly holds its exact input holds an end of its domain"
 _MORE = (12_800, 51_200)
 _MOST_WORK = 200 * 51_200  # numbers in a program, times bits
 _MORE_SLOW, _FEW = 6_880, 200  # special functions and iterations take seconds with more bits
-_SHARED = 20_000  # programs with more numbers compute equal numbers anew, because keeping all takes memory
+SHARED = 20_000  # programs with more numbers compute equal numbers anew, because keeping all takes memory
 _MOST_CORNERS = 3  # inexact arguments whose ends are combined
 
 
@@ -61,7 +61,7 @@ class Ends:
         """The exact inputs of an op as arrays; None if they are undecided."""
         env = self._replay.env
         # Numbers that are computed once are exactly equal to themselves, so that their difference is exactly 0.
-        shared = numbers_shared() if self.program.size <= _SHARED else contextlib.nullcontext()
+        shared = numbers_shared() if self.program.size <= SHARED else contextlib.nullcontext()
         with precision(self.bits), ties_assumed(), shared, contextlib.suppress(ArithmeticError):
             self._replay.evaluate([i for i in self.program.ancestors(node.inputs) if i not in env])
             return [objects(env[j]) for j in node.inputs]

@@ -30,10 +30,11 @@ from gtape.verify.bounds.terms import (
     without_error,
 )
 from gtape.verify.causes.advice import explain
+from gtape.verify.causes.ends import SHARED
 from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.judgement import first_bits, precisions_of
-from gtape.verify.judging.ladder import SHARED, climb
+from gtape.verify.judging.ladder import climb
 from gtape.verify.oracles.backward import Algebra, backward, by_rule
 from gtape.verify.oracles.certificates import certify_rows
 from gtape.verify.oracles.enclosures import BALLS, jet_world

@@ -9,14 +9,14 @@ from typing import Any
 from gtape.symbolic.balls import Undecided, numbers_shared, precision, ties_assumed
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Program
-from gtape.verify.causes.ends import further_bits
+from gtape.verify.causes.ends import SHARED, further_bits
 from gtape.verify.causes.outside import is_at_an_end, not_differentiable
 from gtape.verify.oracles.backward import RunsOnce
 from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["FEWER_BITS", "MANY_BITS", "PRECISIONS", "SHARED", "TIES", "beyond_the_rules", "climb", "no_derivative"]
+__all__ = ["FEWER_BITS", "MANY_BITS", "PRECISIONS", "TIES", "beyond_the_rules", "climb", "no_derivative"]
 
 PRECISIONS = (200, 800, 3200)
 # For a first try of a large program: FLINT keeps numbers of 128 bits without memory of their own, and multiplies
@@ -24,7 +24,6 @@ PRECISIONS = (200, 800, 3200)
 FEWER_BITS = 128
 MANY_BITS = (*PRECISIONS, 12_800)  # for small programs of elementary functions
 TIES = 800
-SHARED = 20_000  # programs with more numbers compute equal numbers anew, because keeping all takes memory
 
 
 def no_derivative(reasons: list[str], order: int) -> Finding:
