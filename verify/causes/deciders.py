@@ -16,7 +16,7 @@ from gtape.base.deadline import tick
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import decided_as, scale_of
-from gtape.verify.causes.sides import in_parts
+from gtape.verify.causes.complex_parts import in_parts
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import decided_anew

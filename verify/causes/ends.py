@@ -15,7 +15,7 @@ from flint import acb, arb, ctx
 
 from gtape.symbolic.balls import Undecided, finite_ball, mapped, numbers_shared, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.sides import is_quick
+from gtape.verify.causes.effort import is_quick
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.replay import Replay
 

@@ -13,14 +13,15 @@ from gtape.symbolic.balls import objects, precision
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 
 __all__ = [
-    "BITS", "CLOSE_TO_LIMIT", "EVEN_STEPS", "LEAPS", "NOTHING", "STEPS", "Interval", "distance_from", "diverges",
-    "end_grows", "grows", "has_settled", "interval_of", "is_rounded", "limits_of", "middle", "opened_hulls",
-    "powers_limits", "shrinks",
+    "BITS", "CLOSE_TO_LIMIT", "EVEN_STEPS", "LEAP", "LEAPS", "NOTHING", "STEPS", "Interval", "distance_from",
+    "diverges", "end_grows", "grows", "has_settled", "interval_of", "is_rounded", "limits_of", "middle",
+    "opened_hulls", "powers_limits", "shrinks",
 ]  # fmt: skip
 
 BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 STEPS = (-1200, -1300)
+LEAP = arb(2) ** -150  # relative to its size, no value without a jump moves so much by the first step
 EVEN_STEPS = (-1200, -1300, -1400, -1500)  # for limits that powers of the step approach
 LEAPS = (-(2**16), -(2**48))  # exponents of steps for limits that even logarithms of the step approach
 CLOSE_TO_LIMIT = arb(2) ** -60  # relative distance of a limit from a number that is one

@@ -16,10 +16,12 @@ from flint import arb
 
 from gtape.symbolic.balls import digits, finite_ball, numbers_shared, objects, precision, to_float
 from gtape.verify.causes.beside import OtherShapes, scale_of
+from gtape.verify.causes.effort import FEWER
 from gtape.verify.causes.intervals import BITS, STEPS, Interval, distance_from, interval_of, middle, shrinks
+from gtape.verify.causes.limits import NO_LIMITS
 from gtape.verify.causes.lines import Lines
 from gtape.verify.causes.points_beside import NEAREST, SHARP, Place
-from gtape.verify.causes.sides import NO_LIMITS, Sides
+from gtape.verify.causes.sides import Sides
 from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
@@ -31,7 +33,6 @@ __all__ = ["no_quotient", "quotients_beside", "with_quotients"]
 _SIZES = 8
 _MOST_WORK = 200_000  # numbers of programs that all quotients evaluate
 _WIDE = arb(2) ** -20  # relative to its ends, the least width of an interval in which quotients oscillate
-_FEWER = 2400  # bits that suffice where little cancels
 
 
 class _Quotients(Lines):
@@ -190,7 +191,7 @@ def quotients_beside(sides: Sides, order: int) -> dict[Place, Interval | None]:
     ):
         return {}
     found: dict[Place, Interval | None] = {}
-    for bits in (_FEWER, BITS):
+    for bits in (FEWER, BITS):
         with (
             precision(bits), numbers_shared(),
             contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError, TooDeep, OtherShapes),

@@ -12,12 +12,13 @@ import numpy as np
 from flint import arb
 
 from gtape.symbolic.balls import digits, objects, to_float
+from gtape.verify.causes.complex_parts import in_parts, joined
 from gtape.verify.causes.conventions import is_on_a_cut
 from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.intervals import NOTHING, Interval, distance_from, is_rounded, middle
 from gtape.verify.causes.joint import Across
 from gtape.verify.causes.points_beside import Place
-from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, in_parts, joined
+from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing, widest
 from gtape.verify.verdicts.verdict import Finding, merged

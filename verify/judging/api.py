@@ -34,10 +34,11 @@ from gtape.verify.causes.branches import branches_met, isolated_branches
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import has_a_value_alone, jumps_at_an_end, kinks_met
 from gtape.verify.causes.flips import crossing
+from gtape.verify.causes.jumps import has_values
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.causes.outside import is_at_an_end, lacks_a_slope, outside
 from gtape.verify.causes.quotients import no_quotient, quotients_beside
-from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, has_values, with_limits
+from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, with_limits
 from gtape.verify.causes.stops import pass_stops
 from gtape.verify.judging.block import examined
 from gtape.verify.judging.branches_beside import BranchesBeside

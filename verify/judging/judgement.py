@@ -46,8 +46,10 @@ from gtape.verify.causes.conventions import (
 from gtape.verify.causes.crossings import Crossed, crossed_elements, crosses_kinks
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.deciders import Deciders
+from gtape.verify.causes.effort import is_quick
 from gtape.verify.causes.flips import across, branches_of_rounding, crossing, follows, moved_across, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
+from gtape.verify.causes.jumps import has_values
 from gtape.verify.causes.outside import (
     infinite_slopes,
     is_at_an_end,
@@ -59,7 +61,7 @@ from gtape.verify.causes.outside import (
 )
 from gtape.verify.causes.quotients import with_quotients
 from gtape.verify.causes.second_runs import name_second_runs
-from gtape.verify.causes.sides import Sides, has_values, is_quick
+from gtape.verify.causes.sides import Sides
 from gtape.verify.causes.stops import pass_stops
 from gtape.verify.causes.whole_function import (
     as_a_whole,

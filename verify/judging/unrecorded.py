@@ -17,8 +17,9 @@ from gtape.recording.trace import conversions_made
 from gtape.symbolic.balls import Undecided, digits, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.blame import lost_derivatives, lost_slopes
+from gtape.verify.causes.jumps import has_values
 from gtape.verify.causes.outside import is_at_an_end
-from gtape.verify.causes.sides import Sides, has_values
+from gtape.verify.causes.sides import Sides
 from gtape.verify.causes.source_text import place_of
 from gtape.verify.judging.connected import undecidable
 from gtape.verify.judging.ladder import PRECISIONS, climb
