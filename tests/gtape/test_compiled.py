@@ -25,20 +25,8 @@ from gtape.tapes import inner_loops
 from gtape.tapes.table import _Space
 from gtape.verify.programs.mutants import example
 from gtape.verify.programs.programs import generate
+from tests.bits import bits
 from tests.campaigns import LARGE, in_turn
-
-
-def _bits(made: Any) -> list[Any]:
-    found: list[Any] = []
-    for t in nest.flatten(made) if nest.is_nested(made) else [made]:
-        if isinstance(t, tf.IndexedSlices):
-            found += _bits([t.values, t.indices])
-        elif t is None:
-            found.append(None)
-        else:
-            a = np.asarray(tf.convert_to_tensor(t).numpy())
-            found.append((a.dtype.str, a.shape, a.tobytes()))
-    return found
 
 
 def _by_order(call: Callable[..., Any], order: int) -> Callable[..., Any]:
@@ -66,7 +54,7 @@ def _by_order(call: Callable[..., Any], order: int) -> Callable[..., Any]:
 
 def _outcome(f: Callable[..., Any], xs: Any) -> Any:
     try:
-        return _bits(f(*xs))
+        return bits(f(*xs))
     except Exception as e:
         return type(e)
 
@@ -173,7 +161,7 @@ def test_tangents_of_variables_are_compiled(back_end: str) -> None:
     compiled = tf.function(push, jit_compile=True)
     for scale in (1.0, 2.0):
         x = tf.constant([0.3, 0.6]) * scale
-        assert _bits(compiled(x)) == _bits(push(x))
+        assert bits(compiled(x)) == bits(push(x))
         w.assign(w * scale)
     assert compiled.summary().startswith("compiled")
 
@@ -301,7 +289,7 @@ def test_tapes_of_every_kind_are_compiled(f: Any, dtype: str, back_end: str) -> 
     compiled = tf.function(lambda x: f(x), jit_compile=True)
     for values in ([0.5, 1.5, -0.25], [0.1, 0.9, -0.7], [1.1, 2.0, -0.1]):
         x = tf.constant(values, dtype)
-        assert _bits(compiled(x)) == _bits(tf.function(f)(x))
+        assert bits(compiled(x)) == bits(tf.function(f)(x))
     assert compiled.summary().startswith("compiled") and "eager" not in compiled.summary()
 
 
@@ -383,13 +371,13 @@ def test_a_tensor_that_is_passed_twice_is_one_tensor(f: Any, back_end: str) -> N
     made = [tf.constant(rng.normal(size=(4, 4))) for _ in range(3)]
     for places in ((0, 1, 2), (0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 1, 2), (2, 2, 1)):
         xs = [made[k] for k in places]
-        assert _bits(compiled(*xs)) == _bits(compiled(xs[0], v=xs[2], k=xs[1])) == _bits(f(*xs))
+        assert bits(compiled(*xs)) == bits(compiled(xs[0], v=xs[2], k=xs[1])) == bits(f(*xs))
         slopes = []
         for call in (f, compiled, compiled):
             with tf.GradientTape() as tape:
                 tape.watch(xs)
                 y = [t for t in nest.flatten(call(*xs)) if t is not None]
-            slopes.append(_bits(tape.gradient(y, xs)))
+            slopes.append(bits(tape.gradient(y, xs)))
         assert slopes[0] == slopes[1] == slopes[2]
 
 
@@ -482,7 +470,7 @@ def test_both_branches_and_some_counts_of_loops_are_compiled(back_end: str) -> N
                     if tape is not None:
                         tape.watch(x)
                     y = g(x, tf.constant(n))
-                made.append(_bits([y, *([] if tape is None else [tape.gradient(y, x)])]))
+                made.append(bits([y, *([] if tape is None else [tape.gradient(y, x)])]))
             assert g is f or len(runs) == 4
         assert made[: len(calls)] == made[len(calls) :]
 
@@ -508,9 +496,9 @@ def test_what_cannot_be_compiled_runs_eagerly_after_one_warning(f: Any, reason: 
     compiled = tf.function(lambda x: f(x, mine), jit_compile=True)
     plain = tf.function(lambda x: f(x, theirs))
     with pytest.warns(RuntimeWarning, match=reason) as noted:
-        made = [_bits(compiled(x)) for _ in range(3)]
+        made = [bits(compiled(x)) for _ in range(3)]
     assert len(noted) == 1
-    assert made == [_bits(plain(x)) for _ in range(3)]
+    assert made == [bits(plain(x)) for _ in range(3)]
     assert mine.numpy().tolist() == theirs.numpy().tolist()
 
 
@@ -576,7 +564,7 @@ def test_random_numbers_are_drawn_at_every_call_as_eagerly(under: bool, back_end
                 found += [y, [] if tape is None else tape.gradient(y, x)]
             except tf.errors.InvalidArgumentError:
                 found.append(0.0)
-        made.append(_bits([found, noisy.generator.state, noisy.v.value(), tf.random.normal([2])]))
+        made.append(bits([found, noisy.generator.state, noisy.v.value(), tf.random.normal([2])]))
         assert not jit or all(
             line.startswith(("compiled", "under a tape, compiled")) for line in f.summary().split("\n")
         )
@@ -632,7 +620,7 @@ def test_steps_of_optimizers_are_compiled(make: Callable[[], Any], minimize: boo
             return made
 
         losses = [step(x) for x in data]
-        return _bits([losses, w.value(), b.value(), [v.value() for v in optimizer.variables]]), step.summary()
+        return bits([losses, w.value(), b.value(), [v.value() for v in optimizer.variables]]), step.summary()
 
     made, summary = train(True)
     assert made == train(False)[0]
@@ -652,7 +640,7 @@ def test_rows_of_gradients_go_to_optimizers(back_end: str) -> None:
 
         made = [step(tf.constant(i)) for i in ([0, 1], [3, 3], [0, 1], [2, 0])]
         assert not jit or step.summary().startswith("compiled")
-        return _bits([made, table.value()])
+        return bits([made, table.value()])
 
     assert train(True) == train(False)
 
@@ -682,9 +670,9 @@ def test_a_training_step_with_batch_normalization_is_compiled(axis: int, dtype: 
             return loss, seen
 
         f = tf.function(step, jit_compile=True) if compiled else step
-        made = [_bits(f(x)) for x in xs]
+        made = [bits(f(x)) for x in xs]
         assert not compiled or f.summary().startswith("compiled")
-        return made, [_bits(v.value()) for v in [*first.variables, *last.variables, *optimizer.variables, steps]]
+        return made, [bits(v.value()) for v in [*first.variables, *last.variables, *optimizer.variables, steps]]
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -698,8 +686,8 @@ def test_batch_normalization_follows_each_batch_of_a_compiled_call(dtype: str, b
     def followed(compiled: bool) -> Any:
         layer = tf.keras.layers.BatchNormalization(momentum=0.9, dtype=dtype)
         f = tf.function(lambda x, training: layer(x, training=training), jit_compile=compiled)
-        made = [[_bits(f(x, training)), _bits(layer.moving_variance.value())] for x in xs for training in (True, False)]
-        return made, _bits(layer.moving_mean.value())
+        made = [[bits(f(x, training)), bits(layer.moving_variance.value())] for x in xs for training in (True, False)]
+        return made, bits(layer.moving_mean.value())
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -722,7 +710,7 @@ def test_two_optimizers_step_in_their_order() -> None:
 
         made = [step(tf.constant([1.0, k])) for k in range(4)]
         assert not jit or step.summary().startswith("compiled")
-        return _bits([made, v.value(), w.value()])
+        return bits([made, v.value(), w.value()])
 
     assert train(True) == train(False)
 
@@ -739,7 +727,7 @@ def test_a_function_that_reads_what_an_optimizer_changed_runs_eagerly() -> None:
             return v * x
 
         made = [step(tf.constant([1.0, k])) for k in range(4)]
-        return _bits([made, v.value(), other.value()])
+        return bits([made, v.value(), other.value()])
 
     with pytest.warns(RuntimeWarning, match="variable"):
         made = train(True)
@@ -757,7 +745,7 @@ def test_variables_made_at_the_first_call_do_not_prevent_the_compilation() -> No
 
     x = tf.constant(np.random.default_rng(0).normal(size=(3, 5)), tf.float32)
     first, second = step(x), step(x)
-    assert _bits(first) == _bits(second) == _bits(step.python_function(x))
+    assert bits(first) == bits(second) == bits(step.python_function(x))
     assert step.summary().startswith("compiled") and len(model.trainable_variables) == 4
 
 
@@ -825,7 +813,7 @@ def test_assertions_are_compiled(check: Callable[[Any], Any], back_end: str) -> 
                 warnings.filterwarnings(
                     "ignore", ".* runs eagerly.*: under a tape, it assigns a variable", RuntimeWarning
                 )
-                return _bits([f(x), v.value()])
+                return bits([f(x), v.value()])
         except tf.errors.InvalidArgumentError as e:
             return str(e), v.numpy()
 
@@ -851,7 +839,7 @@ def test_infinite_and_undefined_gradients_are_those_of_the_eager_call(back_end: 
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     for x in (tf.constant(values, dtype), tf.constant(values[0], dtype)):
-                        assert _bits(compiled(x)) == _bits(f(x))
+                        assert bits(compiled(x)) == bits(f(x))
 
 
 def test_a_traced_tensor_that_leaks_says_so() -> None:
@@ -871,12 +859,12 @@ def test_threads_share_a_compiled_function(back_end: str) -> None:
         traced.append(1)
         return _slope(x)
 
-    expected = {n: _bits(_slope(tf.ones([n]))) for n in range(1, 9)}
+    expected = {n: bits(_slope(tf.ones([n]))) for n in range(1, 9)}
     wrong: list[int] = []
 
     def work() -> None:
         for _ in range(20):
-            wrong.extend(n for n in expected if _bits(f(tf.ones([n]))) != expected[n])
+            wrong.extend(n for n in expected if bits(f(tf.ones([n]))) != expected[n])
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
@@ -899,10 +887,10 @@ def test_a_swapped_kernel_is_seen() -> None:
 
     f = tf.function(lambda x: tf.exp(x), jit_compile=True)
     x = tf.constant([1.0, 2.0])
-    before = _bits(f(x))
+    before = bits(f(x))
     with planted_kernel("exp", 2.0):
-        assert _bits(f(x)) == _bits(tf.exp(x)) != before
-    assert _bits(f(x)) == before
+        assert bits(f(x)) == bits(tf.exp(x)) != before
+    assert bits(f(x)) == before
 
 
 def test_large_arrays_are_written_over_only_where_nothing_reads_them(back_end: str) -> None:
@@ -917,8 +905,8 @@ def test_large_arrays_are_written_over_only_where_nothing_reads_them(back_end: s
     rng = np.random.default_rng(0)
     for _ in range(3):
         xs = [tf.constant(rng.normal(size=10_000)) for _ in range(2)]
-        before = _bits(xs)
-        assert _bits(compiled(*xs)) == _bits(f(*xs)) and _bits(xs) == before
+        before = bits(xs)
+        assert bits(compiled(*xs)) == bits(f(*xs)) and bits(xs) == before
     assert "out=" in compiled.source
 
 
@@ -941,7 +929,7 @@ def test_a_product_with_a_complex_1_is_computed(one: Any) -> None:
     numbers = [2.0, -0.0, 0.0, -2.0, np.inf, -np.inf, np.nan, 1e-310]
     for a, b in itertools.product(numbers, repeat=2):
         x, y = tf.constant(a, tf.float64), tf.constant(b, tf.float64)
-        assert _bits(compiled(x, y)) == _bits(f(x, y)), (a, b)
+        assert bits(compiled(x, y)) == bits(f(x, y)), (a, b)
 
 
 def test_results_that_are_constants_are_new_tensors() -> None:
@@ -973,7 +961,7 @@ def test_a_function_is_pickled_with_the_name_of_its_python_function(f: Any, jit:
     x = tf.constant(0.5)
     for _ in range(2):  # before and after a call
         again = pickle.loads(pickle.dumps(made))
-        assert _bits(again(x)) == _bits(made(x))
+        assert bits(again(x)) == bits(made(x))
         assert again.python_function is f and (again.name, again.label) == (made.name, "mine")
         assert again.__doc__ == f.__doc__ and (again.summary().startswith("compiled") is jit)
 
@@ -1029,7 +1017,7 @@ def test_small_values_are_computed_in_the_table(table: None, dtype: str, shape: 
     rng = np.random.default_rng(1)
     for _ in range(3):
         x = tf.constant(rng.normal(size=shape), dtype)
-        assert _bits(compiled(x)) == _bits(_chain(x))
+        assert bits(compiled(x)) == bits(_chain(x))
     assert " walks, " in compiled.summary() and "# w0 walks" in compiled.source and "sin(" in compiled.source
     assert "without the table" not in compiled.summary()
 
@@ -1059,7 +1047,7 @@ def test_operands_that_are_spread_are_in_the_table(table: None, wide: list[int],
         compiled = tf.function(f, jit_compile=True)
         for _ in range(3):
             x = tf.constant(rng.normal(size=small), dtype)
-            assert _bits(compiled(x)) == _bits(f(x))
+            assert bits(compiled(x)) == bits(f(x))
         if wide != [129, 2] and k == 0:
             assert " rows in " in compiled.summary()
 
@@ -1079,7 +1067,7 @@ def test_sums_along_axes_are_in_the_table(table: None, shape: list[int], dtype: 
     compiled = tf.function(f, jit_compile=True)
     for scale in (1.0, 1e3, 0.0):
         x = tf.constant(rng.normal(size=shape) * scale, dtype)
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
     assert "add.reduce" in compiled.source
     if shape == [8, 16]:
         assert "not in the table" not in compiled.summary()
@@ -1101,7 +1089,7 @@ def test_a_hessian_is_computed_from_spread_operands_in_the_table(table: None) ->
     for scale in (1.0, 2.0, 300.0):
         x = tf.linspace(-1.0, 1.0, 60)[:, None] * scale
         x = tf.cast(x, tf.float64)
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
     assert "mul" not in compiled.summary()
 
 
@@ -1120,7 +1108,7 @@ def test_kernels_that_write_over_their_own_values_are_in_the_table(table: None, 
     far = [0.5, -1.25, 30.0, np.nan], [39.9, 0.0, -40.1, 1.0], [349.0, -350.5, np.inf, -0.0], [0.5, 1.0, -2.0, 3.0]
     for values in ([0.5, -1.25, 2.0, 3.0], *far):
         x = tf.constant(values, dtype)
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
     assert "0 calls" in compiled.summary() and "doubt" in compiled.source
 
 
@@ -1145,8 +1133,8 @@ def test_calls_stand_between_walks(table: None) -> None:
     kept = []
     for _ in range(4):
         xs = [tf.constant(rng.normal(size=s)) for s in ([4, 4], [4])]
-        kept.append((compiled(*xs), _bits(f(*xs))))
-    assert all(_bits(made) == expected for made, expected in kept)  # later calls change no result
+        kept.append((compiled(*xs), bits(f(*xs))))
+    assert all(bits(made) == expected for made, expected in kept)  # later calls change no result
     assert "not in the table" in compiled.summary() and "eager" not in compiled.summary()
 
 
@@ -1161,11 +1149,11 @@ def test_values_that_python_treats_in_another_way_leave_the_table(table: None) -
     compiled = tf.function(f, jit_compile=True)
     for value in (2.0, 1.0, -1.0, 0.0, -0.0, 400.0, 1e308, np.inf, -np.inf, np.nan, 1e-320, 0.5):
         x = tf.constant(value, tf.float64)
-        assert _bits(compiled(x)) == _bits(f(x)), value
+        assert bits(compiled(x)) == bits(f(x)), value
     assert "walks" in compiled.summary() and "without the table" in compiled.summary()
     for _ in range(100):
         compiled(tf.constant(np.inf, tf.float64))
-    assert _bits(compiled(tf.constant(0.5, tf.float64))) == _bits(f(tf.constant(0.5, tf.float64)))
+    assert bits(compiled(tf.constant(0.5, tf.float64))) == bits(f(tf.constant(0.5, tf.float64)))
 
 
 def test_arrays_in_another_order_leave_the_table(table: None) -> None:
@@ -1175,7 +1163,7 @@ def test_arrays_in_another_order_leave_the_table(table: None) -> None:
     compiled = tf.function(f, jit_compile=True)
     x = tf.constant(np.random.default_rng(0).normal(size=(3, 4)))
     for y in (x, tf.transpose(tf.reshape(x, [4, 3])), tf.broadcast_to(x[:1], [3, 4]), x[::-1]):
-        assert _bits(compiled(y)) == _bits(f(y))
+        assert bits(compiled(y)) == bits(f(y))
 
 
 def test_no_back_end_warns_or_leaves_floating_point_errors(back_end: str) -> None:
@@ -1202,14 +1190,14 @@ def test_programs_of_extrema_run_where_warnings_are_errors(n: int, back_end: str
         warnings.simplefilter("error")
         made = [compiled(x, x * 0.5) for _ in range(4)]
     assert len(runs) == 1  # an error in the program would run the function again
-    assert [_bits(m) for m in made] == [_bits(f(x, x * 0.5))] * 4
+    assert [bits(m) for m in made] == [bits(f(x, x * 0.5))] * 4
 
 
 def test_results_are_arrays_of_their_own(back_end: str) -> None:
     compiled = tf.function(lambda x: (_chain(x)[0], tf.reshape(tf.sin(x) * x + x * x, [2, 2])), jit_compile=True)
     xs = [tf.constant(np.random.default_rng(k).normal(size=4)) for k in range(3)]
     made = [compiled(x) for x in xs]
-    assert [_bits(m) for m in made] == [_bits(compiled(x)) for x in xs]
+    assert [bits(m) for m in made] == [bits(compiled(x)) for x in xs]
 
 
 @pytest.mark.parametrize("field", ["nin", "nout", "ntypes", "array.data", "array.ndim", "array.flags", "array.descr"])
@@ -1220,7 +1208,7 @@ def test_another_layout_of_memory_falls_back(field: str, monkeypatch: pytest.Mon
         assert inner_loops.machine() is None
         compiled = tf.function(_chain, jit_compile=True)
         x = tf.constant([0.5, 1.5])
-        assert _bits(compiled(x)) == _bits(_chain(x)) and "walks" not in compiled.summary()
+        assert bits(compiled(x)) == bits(_chain(x)) and "walks" not in compiled.summary()
     finally:
         inner_loops.machine.cache_clear()
 
@@ -1235,7 +1223,7 @@ def test_a_loop_that_gives_other_bits_is_not_taken(monkeypatch: pytest.MonkeyPat
         assert inner_loops.loop(np.sin, "d->d") is None and inner_loops.loop(np.exp, "d->d") is not None
         compiled = tf.function(_chain, jit_compile=True)
         x = tf.constant([0.5, 1.5])
-        assert _bits(compiled(x)) == _bits(_chain(x)) and "sin" in compiled.summary()
+        assert bits(compiled(x)) == bits(_chain(x)) and "sin" in compiled.summary()
     finally:
         inner_loops.loop.cache_clear()
 
@@ -1265,8 +1253,8 @@ def test_long_arrays_run_in_blocks(back_end: str) -> None:
             for _ in range(2):
                 xs = [tf.constant(rng.normal(size=shape), dtype) for _ in range(2)]
                 xs.append(tf.constant(rng.normal(), dtype))
-                before = _bits(xs)
-                assert _bits(compiled(*xs)) == _bits(f(*xs)) and _bits(xs) == before
+                before = bits(xs)
+                assert bits(compiled(*xs)) == bits(f(*xs)) and bits(xs) == before
             assert "block_0(" in compiled.source
 
 
@@ -1289,7 +1277,7 @@ def test_a_special_point_changes_no_other_element_of_a_gradient_in_blocks(
     given = tf.constant(y), tf.constant(x)
     compiled(*given)
     assert "block_0(" in compiled.source
-    assert _bits(compiled(*given)) == _bits(slopes(*given))
+    assert bits(compiled(*given)) == bits(slopes(*given))
 
 
 def test_kernels_and_constant_arrays_run_in_the_same_blocks(back_end: str) -> None:
@@ -1307,7 +1295,7 @@ def test_kernels_and_constant_arrays_run_in_the_same_blocks(back_end: str) -> No
         for _ in range(2):
             x = rng.normal(size=40_001)
             x[[5, 20_000, 40_000]] = 500.0, np.nan, -np.inf  # kernels take another way in the blocks of these
-            assert _bits(compiled(tf.constant(x, dtype))) == _bits(f(tf.constant(x, dtype)))
+            assert bits(compiled(tf.constant(x, dtype))) == bits(f(tf.constant(x, dtype)))
         assert compiled.source.count("def block_") == 1 and compiled.summary().startswith("compiled")
 
 
@@ -1335,7 +1323,7 @@ def test_sums_go_through_memory_in_the_order_of_the_eager_call(f: Any, back_end:
         for first in xs[:2]:
             compiled = tf.function(total, jit_compile=True)
             compiled(first)
-            assert [_bits(compiled(x)) for x in xs] == [_bits(total(x)) for x in xs]
+            assert [bits(compiled(x)) for x in xs] == [bits(total(x)) for x in xs]
             assert compiled.summary().startswith("compiled")
 
 
@@ -1374,7 +1362,7 @@ def test_vectors_of_equal_numbers_have_the_bits_of_the_eager_call(name: str, n: 
         for first in xs:
             compiled = tf.function(g, jit_compile=True)
             compiled(first, w)
-            assert [_bits(compiled(x, w)) for x in xs] == [_bits(g(x, w)) for x in xs]
+            assert [bits(compiled(x, w)) for x in xs] == [bits(g(x, w)) for x in xs]
 
 
 def test_gradients_of_sums_have_the_bits_of_the_eager_call(back_end: str) -> None:
@@ -1391,7 +1379,7 @@ def test_gradients_of_sums_have_the_bits_of_the_eager_call(back_end: str) -> Non
     for n in (16, 256):
         x = tf.constant(np.random.default_rng(7).normal(size=(n, n)))
         for _ in range(3):
-            assert _bits(slope(compiled, x)) == _bits(slope(f, x))
+            assert bits(slope(compiled, x)) == bits(slope(f, x))
 
 
 def test_a_variable_that_gets_equal_numbers_keeps_the_bits_of_the_eager_call(back_end: str) -> None:
@@ -1401,7 +1389,7 @@ def test_a_variable_that_gets_equal_numbers_keeps_the_bits_of_the_eager_call(bac
     compiled = tf.function(lambda w: OF_A_VECTOR["reshaped"](v, w), jit_compile=True)
     compiled(w)
     v.assign(tf.broadcast_to(tf.constant(3.0, tf.float64), [n * n]))
-    assert _bits(compiled(w)) == _bits(OF_A_VECTOR["reshaped"](v, w))
+    assert bits(compiled(w)) == bits(OF_A_VECTOR["reshaped"](v, w))
 
 
 def test_results_that_repeat_elements_have_the_order_of_the_eager_results(back_end: str) -> None:
@@ -1413,7 +1401,7 @@ def test_results_that_repeat_elements_have_the_order_of_the_eager_results(back_e
     compiled = tf.function(f, jit_compile=True)
     for _ in range(2):
         for made, expected in zip(compiled(x), f(x), strict=True):
-            sums = [[_bits(tf.reduce_sum(y, axis=k)) for k in (None, 0, 1)] for y in (made, expected)]
+            sums = [[bits(tf.reduce_sum(y, axis=k)) for k in (None, 0, 1)] for y in (made, expected)]
             assert sums[0] == sums[1]
 
 
@@ -1438,7 +1426,7 @@ def test_large_arrays_in_two_orders_have_the_bits_of_the_eager_call(n: int, dtyp
             return y, tape.gradient(y, [x, w])
 
         compiled = tf.function(f, jit_compile=True)
-        assert [_bits(compiled(x, w)) for _ in range(2)] == [_bits(f(x, w))] * 2
+        assert [bits(compiled(x, w)) for _ in range(2)] == [bits(f(x, w))] * 2
 
 
 def test_functions_of_large_arrays_in_two_orders_say_why_they_run_eagerly() -> None:
@@ -1462,12 +1450,12 @@ def test_threads_have_memory_of_their_own(back_end: str) -> None:
     compiled = tf.function(f, jit_compile=True)
     rng = np.random.default_rng(4)
     cases = [[tf.constant(rng.normal(size=s)) for s in ([60, 60], [60])] for _ in range(4)]
-    expected = [_bits(f(*xs)) for xs in cases]
+    expected = [bits(f(*xs)) for xs in cases]
     wrong: list[int] = []
 
     def work(k: int) -> None:
         for _ in range(200):
-            if _bits(compiled(*cases[k])) != expected[k]:
+            if bits(compiled(*cases[k])) != expected[k]:
                 wrong.append(k)
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
@@ -1616,7 +1604,7 @@ def test_no_array_lives_longer_in_a_compiled_step(f: Any, shapes: Any, back_end:
     rng = np.random.default_rng(8)
     xs = [tf.constant(rng.normal(size=shape) / 3, "float32") for shape in shapes]
     compiled = tf.function(f, jit_compile=True)
-    assert _bits(compiled(*xs)) == _bits(compiled(*xs)) == _bits(f(*xs))
+    assert bits(compiled(*xs)) == bits(compiled(*xs)) == bits(f(*xs))
     assert compiled.summary().startswith("compiled")
     assert _peak(lambda: compiled(*xs)) <= _peak(lambda: f(*xs))
 
@@ -1641,7 +1629,7 @@ def test_random_numbers_are_drawn_when_a_compiled_step_needs_them(f: Any, back_e
     found = []
     for function in (f, compiled):
         tf.random.set_seed(5)
-        found.append(_bits([function(x), function(x)]))
+        found.append(bits([function(x), function(x)]))
     assert found[0] == found[1]
     assert compiled.summary().startswith("compiled")
     assert _peak(lambda: compiled(x)) <= _peak(lambda: f(x))
@@ -1653,12 +1641,12 @@ def test_the_seed_may_change_between_calls_of_a_program(back_end: str) -> None:
 
     x = tf.constant([1.0, 2.0, 3.0])
     compiled = tf.function(draw, jit_compile=True)
-    assert _bits(compiled(x)) != _bits(compiled(x))  # bits of the operating system
+    assert bits(compiled(x)) != bits(compiled(x))  # bits of the operating system
     for seed in (1, -7, None, 2**70, 1):
         tf.random.set_seed(seed)
         drawn = [compiled(x), compiled(x)]
         tf.random.set_seed(seed)
-        assert (_bits(drawn) == _bits([draw(x), draw(x)])) == (seed is not None)
+        assert (bits(drawn) == bits([draw(x), draw(x)])) == (seed is not None)
     assert len(compiled.summary().splitlines()) == 1
 
 
@@ -1695,7 +1683,7 @@ def test_random_programs_on_long_arrays_take_no_more_memory(back_end: str, steps
     rng = np.random.default_rng(len(steps))
     xs = [tf.constant(rng.normal(size=(_SIDE, _SIDE)) / 3, "float32") for _ in range(2)]
     compiled = tf.function(f, jit_compile=True)
-    assert _bits(compiled(*xs)) == _bits(compiled(*xs)) == _bits(f(*xs))
+    assert bits(compiled(*xs)) == bits(compiled(*xs)) == bits(f(*xs))
     # The frames of Python count, too.
     assert _peak(lambda: compiled(*xs)) <= _peak(lambda: f(*xs)) + 10_000
 
@@ -1712,11 +1700,11 @@ def test_results_of_blocks_overwrite_only_what_nothing_reads(back_end: str) -> N
     rng = np.random.default_rng(9)
     for _ in range(3):
         xs = [tf.constant(rng.normal(size=40_002)) for _ in range(2)]
-        before = _bits(xs)
+        before = bits(xs)
         made = compiled(*xs)
-        assert _bits(made) == _bits(f(*xs)) and _bits(xs) == before
+        assert bits(made) == bits(f(*xs)) and bits(xs) == before
         compiled(*[2.0 * x for x in xs])
-        assert _bits(made) == _bits(f(*xs))
+        assert bits(made) == bits(f(*xs))
 
 
 def test_a_long_program_is_compiled(back_end: str) -> None:
@@ -1728,7 +1716,7 @@ def test_a_long_program_is_compiled(back_end: str) -> None:
 
     compiled = tf.function(f, jit_compile=True)
     x = tf.constant([0.1, 0.2])
-    assert _bits(compiled(x)) == _bits(compiled(x)) == _bits(f(x))
+    assert bits(compiled(x)) == bits(compiled(x)) == bits(f(x))
     assert compiled.summary().startswith("compiled: 20000 of 20000 operations")
 
 
@@ -1745,7 +1733,7 @@ def test_constants_that_a_tape_watches_have_gradients(back_end: str) -> None:
 
     compiled = tf.function(f, jit_compile=True)
     x = tf.constant([0.25, 0.75])
-    assert _bits(compiled(x)) == _bits(compiled(x)) == _bits(f(x))
+    assert bits(compiled(x)) == bits(compiled(x)) == bits(f(x))
     assert compiled.summary().startswith("compiled")
 
 
@@ -1785,8 +1773,8 @@ def test_variables_are_assigned_in_order(back_end: str) -> None:
             m.assign(m * 0.5)
             return loss, g, before
 
-        results = [_bits(step(tf.constant([0.1 * k, 0.3]))) for k in range(4)]
-        return results, _bits([m, n, d]), step.summary()
+        results = [bits(step(tf.constant([0.1 * k, 0.3]))) for k in range(4)]
+        return results, bits([m, n, d]), step.summary()
 
     eager, compiled = made(False), made(True)
     assert compiled[:2] == eager[:2]
@@ -1875,7 +1863,7 @@ def test_steps_that_repeat_are_written_once(name: str, shape: tuple[int, ...], b
     compiled = tf.function(f, jit_compile=True)
     for seed in (1, 2, 3):
         x = tf.constant(np.random.default_rng(seed).uniform(0.2, 0.9, shape))
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
     calls = int(compiled.summary().split(" operations")[0].split(" ")[1])
     if back_end == "python":
         assert "def repeated_" in compiled.source

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gtape as tf
-from tests.gtape.test_compiled import _bits
+from tests.bits import bits
 
 Function = Callable[..., Any]
 
@@ -87,7 +87,7 @@ WAYS: dict[str, Any] = {
 def _agrees(f: Function, xs: list[Any]) -> Any:
     compiled = tf.function(f, jit_compile=True)
     for x in xs:
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
     return compiled
 
 
@@ -158,5 +158,5 @@ def test_compositions_of_broadcasts_have_the_bits_of_the_eager_call(
     for x in _points(shape):
         if mapped:  # a compiled function inside of a vectorized map
             stacked = tf.stack([x, 2 * x])
-            assert _bits(tf.vectorized_map(compiled, stacked)) == _bits(tf.vectorized_map(f, stacked))
-        assert _bits(compiled(x)) == _bits(f(x))
+            assert bits(tf.vectorized_map(compiled, stacked)) == bits(tf.vectorized_map(f, stacked))
+        assert bits(compiled(x)) == bits(f(x))

@@ -18,7 +18,7 @@ import pytest
 
 import gtape as tf
 from gtape import nest
-from tests.gtape.test_compiled import _bits
+from tests.bits import bits
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_first_call_out_of_the_domain_leaves_the_kernel_of_later_calls(f: Any,
     low, high = (0.0, 1.0) if f is tf.acos else (1.0, 5.0)
     for value in [first, *np.random.default_rng(0).uniform(low, high, 200)]:
         x = tf.constant(value, tf.float64)
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
 
 
 @pytest.mark.parametrize("f", [tf.sqrt, tf.math.log, tf.math.rsqrt, tf.acos, tf.acosh, tf.atanh, lambda x: x**0.5])
@@ -48,7 +48,7 @@ def test_a_first_gradient_out_of_the_domain_is_that_of_eager_code(f: Any, back_e
         with tf.GradientTape() as tape:
             tape.watch(x)
             y = g(x)
-        return _bits((y, tape.gradient(y, x)))
+        return bits((y, tape.gradient(y, x)))
 
     for value in (-2.0, 0.0, 0.5, 1.0, 1.5):
         x = tf.constant(value, tf.float64)
@@ -60,7 +60,7 @@ def test_zeros_keep_the_sign_that_eager_code_chooses(f: Any, back_end: str) -> N
     compiled = tf.function(lambda x, y: f(x, y), jit_compile=True)
     for pair in ((0.3, 0.7), (0.0, -0.0), (-0.0, 0.0)):
         x, y = (tf.constant(v, tf.float64) for v in pair)
-        assert _bits(compiled(x, y)) == _bits(f(x, y))
+        assert bits(compiled(x, y)) == bits(f(x, y))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -91,7 +91,7 @@ def test_products_of_equal_matrices_take_the_routine_that_eager_code_takes(f: An
     compiled = tf.function(gradient, jit_compile=True)
     for shape in ((5, 3), (64, 64), (1023, 3)):
         x = tf.constant(np.random.default_rng(0).normal(size=shape), dtype)
-        assert _bits(compiled(x)) == _bits(gradient(x))
+        assert bits(compiled(x)) == bits(gradient(x))
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -114,7 +114,7 @@ def test_a_product_of_equal_matrices_has_gradients_by_each_result(of: str, count
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 y = g(x)
-            found.append(_bits(tape.gradient(y[k], x)))
+            found.append(bits(tape.gradient(y[k], x)))
         assert found[0] == found[1]
 
 
@@ -135,7 +135,7 @@ def test_the_error_of_a_check_that_is_caught_decides_at_each_call(tape: bool, ba
                 if tape:
                     t.watch(x)
                 y = compiled(x)
-            assert _bits(y) == _bits(f(x))
+            assert bits(y) == bits(f(x))
             if tape:
                 assert float(t.gradient(y, x)[0]) == (100.0 if value > 0.5 else 2.0)
 
@@ -164,7 +164,7 @@ def test_sums_follow_the_order_in_memory_of_each_argument(f: Any, shape: tuple[i
         for order in orders:
             x = tf.constant(np.asarray(rng.normal(size=shape), order=order))
             a = tf.constant(rng.normal(size=shape[1]))
-            assert _bits(compiled(x, a)) == _bits(gradients(x, a))
+            assert bits(compiled(x, a)) == bits(gradients(x, a))
 
 
 def test_the_clock_is_read_at_each_call(back_end: str) -> None:
@@ -206,7 +206,7 @@ def test_weights_made_in_the_first_call_are_those_of_the_eager_call(under: bool,
         layer = tf.keras.layers.Dense(2)
         f = tf.function(lambda x: layer(x), jit_compile=True) if jit else layer
         with tf.GradientTape() if under else contextlib.nullcontext():
-            return _bits([f(tf.ones([1, 3])), layer.kernel.value()])
+            return bits([f(tf.ones([1, 3])), layer.kernel.value()])
 
     assert first_results(True) == first_results(False)
 
@@ -292,8 +292,8 @@ def test_variables_among_the_arguments_are_let_go(
     for k in range(6):
         made, expected = ([tf.Variable([1.0 + k, 2.0 + j]) for j in range(count)] for _ in range(2))
         for _ in range(3):
-            assert _bits(called(compiled, made)) == _bits(called(plain, expected))
-            assert _bits([*made]) == _bits([*expected])
+            assert bits(called(compiled, made)) == bits(called(plain, expected))
+            assert bits([*made]) == bits([*expected])
         kept += [weakref.ref(v) for v in made]
         del made
         gc.collect()
@@ -440,7 +440,7 @@ def test_equal_constants_in_another_order_in_memory_stay_apart(order: Any, back_
     compiled = tf.function(lambda x, a: second(x, a), jit_compile=True)
     for _ in range(5):
         x, a = tf.constant(np.asarray(rng.normal(size=(17, 3)), order=order)), tf.constant(rng.normal(size=3))
-        assert _bits(compiled(x, a)) == _bits(second(x, a))
+        assert bits(compiled(x, a)) == bits(second(x, a))
 
 
 def test_a_function_of_many_kinds_of_arguments_warns_once_and_keeps_those_in_use() -> None:
@@ -466,7 +466,7 @@ def test_the_other_branch_of_a_program_is_no_doubt(branches: Any, back_end: str)
     for k in range(100):
         for value in (1.5, -1.5 - k):
             x = tf.constant(value)
-            assert _bits(f(x)) == _bits(branches(x))
+            assert bits(f(x)) == bits(branches(x))
     assert "without the table" not in f.summary()
 
 
@@ -480,7 +480,7 @@ def test_sums_with_few_results_add_in_the_order_of_eager_sums(
     rng = np.random.default_rng(3)
     for _ in range(20):
         x = tf.constant(rng.normal(size=shape), dtype)
-        assert _bits(compiled(x)) == _bits(tf.reduce_sum(x, axis))
+        assert bits(compiled(x)) == bits(tf.reduce_sum(x, axis))
 
 
 def _gradient_of(f: Any) -> Any:
@@ -522,7 +522,7 @@ def test_matrix_products_get_their_operands_in_the_memory_order_of_eager_code(f:
     compiled = tf.function(f, jit_compile=True)
     for seed in range(20):
         x = tf.constant(np.random.default_rng(seed).normal(size=(17, 17)))
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
 
 
 @pytest.mark.parametrize(
@@ -560,7 +560,7 @@ def test_values_may_choose_which_results_have_a_gradient(back_end: str) -> None:
             with tf.GradientTape(persistent=True) as tape:
                 tape.watch(x)
                 results = g(x)
-            found.append([None if d is None else _bits(d) for d in (tape.gradient(y, x) for y in results)])
+            found.append([None if d is None else bits(d) for d in (tape.gradient(y, x) for y in results)])
         assert found[0] == found[1] and (found[0][2] is None) == (value < 0)
 
 
@@ -669,7 +669,7 @@ def test_a_caught_error_of_shapes_alone_leaves_a_function_compiled(back_end: str
 
     compiled = tf.function(f, jit_compile=True)
     x = tf.constant(np.random.default_rng(0).normal(size=(3, 2)))
-    assert _bits(compiled(x)) == _bits(f(x)) and compiled.summary().startswith("compiled")
+    assert bits(compiled(x)) == bits(f(x)) and compiled.summary().startswith("compiled")
 
 
 @pytest.mark.parametrize("dtype", [tf.bool, tf.int32, tf.float16, tf.complex64])
@@ -704,7 +704,7 @@ def test_inputs_that_share_a_memory_keep_the_bits_of_products(back_end: str) -> 
         x = tf.constant(np.random.default_rng(seed).normal(size=(33, 33)))
         variable.assign(x)
         for pair in ((x, x), (x, tf.identity(x)), (variable, x)):
-            assert _bits(compiled(*pair)) == _bits(f(*pair))
+            assert bits(compiled(*pair)) == bits(f(*pair))
 
 
 def test_a_broadcast_row_keeps_the_bits_of_its_products(back_end: str) -> None:
@@ -715,7 +715,7 @@ def test_a_broadcast_row_keeps_the_bits_of_its_products(back_end: str) -> None:
     for seed in range(20):
         row = np.random.default_rng(seed).normal(size=17)
         x = tf.broadcast_to(tf.constant(row), (5, 17))
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
 
 
 class _Stop(BaseException):
@@ -752,7 +752,7 @@ def test_what_came_before_an_error_of_the_user_stays(steps: str, taped: bool, er
                 if taped:
                     stack.enter_context(tf.GradientTape(persistent=True)).watch(x)
                 f(x)
-        return _bits((v.value(), generator.state, tf.random.uniform([2]))), runs.count(3)
+        return bits((v.value(), generator.state, tf.random.uniform([2]))), runs.count(3)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # some of these calls run eagerly under a tape
@@ -772,7 +772,7 @@ def test_a_step_of_an_optimizer_before_an_error_of_the_user_is_taken(back_end: s
 
         with pytest.raises(ValueError, match="after the step"):
             tf.function(f, jit_compile=jit)(tf.constant([3.0, 4.0]))
-        return _bits((w.value(), v.value(), *[u.value() for u in optimizer.variables]))
+        return bits((w.value(), v.value(), *[u.value() for u in optimizer.variables]))
 
     assert after_call(True) == after_call(False)
 
@@ -780,8 +780,8 @@ def test_a_step_of_an_optimizer_before_an_error_of_the_user_is_taken(back_end: s
 def test_an_initializer_made_in_a_compiled_function_takes_its_seed_at_the_trace(back_end: str) -> None:
     compiled = tf.function(lambda n: tf.keras.initializers.RandomNormal()(n), jit_compile=True)
     random.seed(4)
-    made = [_bits(compiled([2])) for _ in range(3)]
+    made = [bits(compiled([2])) for _ in range(3)]
     after = random.random()
     random.seed(4)
-    assert made == 3 * [_bits(tf.keras.initializers.RandomNormal()([2]))]
+    assert made == 3 * [bits(tf.keras.initializers.RandomNormal()([2]))]
     assert after == random.random()

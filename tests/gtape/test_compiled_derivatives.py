@@ -14,7 +14,7 @@ import gtape as tf
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.verify.proofs.proof_cells import parameters
-from tests.gtape.test_compiled import _bits
+from tests.bits import bits
 from tests.test_worlds_agree import _draw, _rng
 
 catalogue.load()
@@ -102,7 +102,7 @@ def test_a_compiled_derivative_has_the_bits_of_the_eager_one(name: str, nesting:
             compiled = tf.function(eager, jit_compile=True)
             for xs in _points(prim, name, dtype, shape):
                 made, expected = outside(compiled)(*xs), outside(eager)(*xs)
-                assert _bits(made) == _bits(expected), (selection, [x.numpy() for x in xs])
+                assert bits(made) == bits(expected), (selection, [x.numpy() for x in xs])
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -116,4 +116,4 @@ def test_a_selection_leaves_the_bits_of_a_compiled_derivative(selection: str, or
         slope = _slope(slope)
     compiled = tf.function(slope, jit_compile=True)
     for x in np.linspace(0.1, 3.0, 60):
-        assert _bits(compiled(tf.constant(x))) == _bits(slope(tf.constant(x))), x
+        assert bits(compiled(tf.constant(x))) == bits(slope(tf.constant(x))), x

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.tapes.tracing import Tracer
+from tests.bits import bits
 
 ROWS, COLUMNS = 4, 3
 
@@ -90,15 +91,6 @@ def _floats(seed: int, dtype: str = "float32") -> Any:
     return tf.constant(np.random.default_rng(seed).normal(size=(ROWS, COLUMNS)).astype(dtype))
 
 
-def _bits(made: Any) -> Any:
-    if isinstance(made, (list, tuple)):
-        return [_bits(m) for m in made]
-    if made is None:
-        return None
-    a = np.asarray(tf.convert_to_tensor(made).numpy())
-    return a.dtype.str, a.shape, a.tobytes()
-
-
 def _first_order(f: Callable[..., Any], z: Any, i: Any) -> Any:
     with tf.GradientTape() as tape:
         tape.watch(z)
@@ -141,9 +133,9 @@ def test_the_bits_are_those_of_eager_calls_for_all_indices(name: str, way: str, 
     for dtype in ("int32", "int64", "uint8"):
         for k in range(4):
             z, i = _floats(k), tf.constant(rng.integers(0, bound, ROWS).astype(dtype))
-            assert _bits(compiled(z, i)) == _bits(call(z, i))
+            assert bits(compiled(z, i)) == bits(call(z, i))
     same = tf.constant(np.full(ROWS, bound - 1, np.int64))
-    assert _bits(compiled(z, same)) == _bits(call(z, same))
+    assert bits(compiled(z, same)) == bits(call(z, same))
 
 
 @pytest.mark.parametrize("name", _OPS)
@@ -177,7 +169,7 @@ def test_a_tape_around_a_compiled_call_gets_the_gradient_of_each_call(name: str,
             with tf.GradientTape() as tape:
                 tape.watch(z)
                 y = g(z, i)
-            made.append(_bits([y, tape.gradient(y, z)]))
+            made.append(bits([y, tape.gradient(y, z)]))
         assert made[0] == made[1]
 
 
@@ -193,9 +185,9 @@ def test_indices_that_the_function_computes_from_floats_need_one_program(name: s
     compiled = tf.function(call, jit_compile=True)
     for k in range(8):
         z, y = _floats(k), _floats(100 + k)
-        made = _bits(compiled(z, y))
+        made = bits(compiled(z, y))
         before = len(runs)
-        assert made == _bits(call(z, y))
+        assert made == bits(call(z, y))
         runs[before:] = []
     assert len(runs) <= (4 if way == "order 2" else 1)
 
@@ -209,7 +201,7 @@ def test_no_indices_at_all_are_compiled(op: Callable[..., Any], back_end: str) -
     compiled = tf.function(op, jit_compile=True)
     z, none = _floats(0), tf.constant(np.zeros(0, np.int32))
     for _ in range(2):
-        assert _bits(compiled(z, none)) == _bits(op(z, none))
+        assert bits(compiled(z, none)) == bits(op(z, none))
     assert compiled.summary().startswith("compiled")
 
 
@@ -219,7 +211,7 @@ def test_negative_numbers_drop_rows_and_make_rows_of_zeros(back_end: str) -> Non
 
     compiled = tf.function(f, jit_compile=True)
     for i in ([0, 1, 2, 1], [-1, 1, 2, 1], [0, 1, 2, -3], [-1, -1, 0, 0]):
-        assert _bits(compiled(_floats(3), tf.constant(i))) == _bits(f(_floats(3), tf.constant(i)))
+        assert bits(compiled(_floats(3), tf.constant(i))) == bits(f(_floats(3), tf.constant(i)))
 
 
 _BOUNDED = [
@@ -259,7 +251,7 @@ def test_an_index_out_of_range_at_a_later_call_is_the_error_of_the_eager_call(
     # The eager call assigns one variable before it raises the error.
     assert [x - y for x, y in zip(v.numpy().tolist(), before, strict=True)] == [1.0, 1.0] and w.numpy() == 2.0
     good = tf.constant([1, 0, 0, 0])
-    assert _bits(compiled(z, good)) == _bits(f(z, good) if uses else z)
+    assert bits(compiled(z, good)) == bits(f(z, good) if uses else z)
 
 
 @pytest.mark.parametrize("name", _BOUNDED)
@@ -279,7 +271,7 @@ def test_an_index_out_of_range_is_the_error_of_the_eager_call_under_a_tape_too(n
         good = tf.constant([1, 0, 0, 0])
         y, expected = compiled(z, good), f(tf.sin(z), good)
     assert str(later.value).split("\n")[0] == str(eager.value).split("\n")[0]
-    assert _bits([y, tape.gradient(y, z)]) == _bits([expected, tape.gradient(expected, z)])
+    assert bits([y, tape.gradient(y, z)]) == bits([expected, tape.gradient(expected, z)])
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
@@ -303,7 +295,7 @@ def test_training_with_labels_and_an_embedding_is_compiled_and_has_the_bits_of_e
 
         call = tf.function(step, jit_compile=True) if jit else step
         losses = [call(tf.constant(rng.integers(0, 7, 5)), tf.constant(rng.integers(0, 3, 5))) for _ in range(12)]
-        return _bits([*losses, table, w]), len(runs)
+        return bits([*losses, table, w]), len(runs)
 
     (eager, _), (compiled, runs) = trained(False), trained(True)
     assert compiled == eager and runs <= 3
@@ -359,4 +351,4 @@ def test_large_rows_are_gathered_and_scattered_with_the_bits_of_eager_calls(
     z = tf.constant(np.random.default_rng(0).normal(size=(ROWS, 2000)))
     for i in calls:
         at = tf.constant(i)
-        assert _bits(compiled(z, at)) == _bits(f(z, at))
+        assert bits(compiled(z, at)) == bits(f(z, at))

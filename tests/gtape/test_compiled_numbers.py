@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from tests.bits import bits
 
 _KINDS = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8", "bool", "complex64", "complex128")
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -42,20 +43,9 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 _WEAK = "ignore:.*(runs eagerly|overflow|divide by zero|invalid value|Casting complex)"
 
 
-def _bits(made: Any) -> Any:
-    if isinstance(made, dict):
-        return [_bits(made[k]) for k in sorted(made)]
-    if isinstance(made, (list, tuple)):
-        return [_bits(m) for m in made]
-    if made is None:
-        return None
-    a = np.asarray(tf.convert_to_tensor(made).numpy())
-    return a.dtype.str, a.shape, a.tobytes()
-
-
 def _outcome(f: Callable[..., Any], *args: Any) -> Any:
     try:
-        return _bits(f(*args))
+        return bits(f(*args))
     except Exception as e:
         return type(e), str(e).split("\n")[0]
 
@@ -121,7 +111,7 @@ def test_gradients_beside_numbers_have_the_bits_of_eager_calls(kind: str, under:
             x = tf.constant(np.full(shape, 0.7, dtype))
             for n in _numbers(kind):
                 made = way(called, x, n) if under else whole(x, n)
-                assert _bits(made) == _bits(way(value, x, n))
+                assert bits(made) == bits(way(value, x, n))
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "int64", "bool"])

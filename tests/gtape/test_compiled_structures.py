@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gtape as tf
 from gtape import nest
-from tests.gtape.test_compiled import _bits
+from tests.bits import bits
 
 
 class _Point(NamedTuple):
@@ -98,7 +98,7 @@ def _agrees(structure: Any, under: bool) -> None:
             [t for t in nest.flatten([result]) if isinstance(t, tf.Tensor) and t.dtype.is_floating]
             for result in (made, expected)
         )
-        assert _bits(numbers) == _bits(others)
+        assert bits(numbers) == bits(others)
 
 
 @settings(max_examples=2 * settings.default.max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -148,5 +148,5 @@ def test_a_reference_in_a_key_refers_to_a_tensor_of_the_call(f: Any, key: Any, u
         while isinstance(made, list) or "a" in made:
             made, expected = (made[0], expected[0]) if isinstance(made, list) else (made["a"], expected["a"])
         (got,), (wanted,) = made, expected
-        assert _bits(key(got).deref()) == _bits(key(wanted).deref())
+        assert bits(key(got).deref()) == bits(key(wanted).deref())
     assert "it returns a dict with a tensor in a key" in compiled.summary()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import gtape as tf
-from tests.gtape.test_compiled import _bits
+from tests.bits import bits
 
 
 def _recorded(persistent: bool = True) -> tuple[Any, Any, Any, Any]:
@@ -52,7 +52,7 @@ def test_a_tape_that_is_over_answers_in_a_compiled_function(ask: Any, given: str
     compiled = tf.function(f, jit_compile=True)
     with _told_once("takes gradients from a tape from before the call"):
         for _ in range(2):
-            assert _bits(compiled(*args)) == _bits(f(*args))
+            assert bits(compiled(*args)) == bits(f(*args))
 
 
 def test_an_accumulator_that_is_over_answers_in_a_compiled_function(back_end: str) -> None:
@@ -131,7 +131,7 @@ def test_tracing_leaves_a_tape_that_answers_once_to_the_call(then: str, back_end
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(v * v)
             taken(loss, tape)
-        return _bits(v.read_value())
+        return bits(v.read_value())
 
     with _told_once("takes gradients"):
         assert steps(compiled=True) == steps(compiled=False)
@@ -152,7 +152,7 @@ def test_a_tape_that_recorded_in_a_call_answers_after_it(persistent: bool, under
         x = tf.constant([2.0, 3.0])
         with tf.GradientTape() if under else contextlib.nullcontext():
             y = f(x)
-        return _bits(tape.gradient(y, x))
+        return bits(tape.gradient(y, x))
 
     with _told_once("outlives the call"):
         assert slope(compiled=True) == slope(compiled=False)
@@ -204,8 +204,8 @@ def test_an_argument_that_has_a_record_leaves_a_function_compiled(back_end: str)
     compiled = tf.function(slope, jit_compile=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        made = [_bits(compiled(y)) for _ in range(3)]
-    assert len(runs) == 1 and made == [_bits(slope(y))] * 3
+        made = [bits(compiled(y)) for _ in range(3)]
+    assert len(runs) == 1 and made == [bits(slope(y))] * 3
 
 
 # ---------------------------------------------------------------------------------------------- tensors of two names
@@ -320,7 +320,7 @@ def test_a_tensor_of_two_names_is_one_tensor(f: Any, first: bool, under: bool, v
     def outcome(g: Any, x: Any) -> Any:
         with tf.GradientTape() if under else contextlib.nullcontext():
             try:
-                return _bits(g(x))
+                return bits(g(x))
             except ValueError as e:
                 return str(e)
 
@@ -437,13 +437,13 @@ def test_a_default_that_is_given_as_another_argument_is_given_twice(
         warnings.simplefilter("error")
         for args, kwargs in calls if first else calls[::-1]:
             with tf.GradientTape() if under else contextlib.nullcontext():
-                assert _bits(compiled(*args, **kwargs)) == _bits(f(*args, **kwargs))
+                assert bits(compiled(*args, **kwargs)) == bits(f(*args, **kwargs))
 
 
 def test_a_default_is_one_tensor_with_an_argument_of_a_concrete_function(back_end: str) -> None:
     concrete = tf.function(_with_default, jit_compile=True).get_concrete_function(tf.TensorSpec([2], tf.float32))
     for x in (_DEFAULT, tf.constant([1.0, 2.0])):
-        assert _bits(concrete(x, _DEFAULT)) == _bits(_with_default(x))
+        assert bits(concrete(x, _DEFAULT)) == bits(_with_default(x))
 
 
 # ---------------------------------------------------------------------------------------------- results
@@ -473,8 +473,8 @@ def test_results_are_the_same_tensors_as_in_an_eager_call(f: Any, under: str, tw
             made = tf.nest.flatten(g(x, y))
             total = tf.add_n([k * t for k, t in enumerate(made, 1)])
         known = [*made, x, y]
-        gradients = None if tape is None else _bits(tape.gradient(total, [x, y, made[0]]))
-        return [[a is b for b in known] for a in known], _bits(made), gradients
+        gradients = None if tape is None else bits(tape.gradient(total, [x, y, made[0]]))
+        return [[a is b for b in known] for a in known], bits(made), gradients
 
     compiled = tf.function(f, jit_compile=True)
     with warnings.catch_warnings():

@@ -19,8 +19,9 @@ from gtape.engine.whole_calls import WholeCall, is_part_of_call
 from gtape.recording.record import PARENTS, step_of
 from gtape.verify.programs.mutants import example
 from gtape.verify.programs.programs import generate
+from tests.bits import bits
 from tests.campaigns import LARGE, in_turn
-from tests.gtape.test_compiled import COMPILED, _bits, _outcome, _peak, _with_arguments
+from tests.gtape.test_compiled import COMPILED, _outcome, _peak, _with_arguments
 
 
 def _floats(xs: Any) -> list[Any]:
@@ -185,7 +186,7 @@ def test_sums_over_uses_have_the_order_of_the_eager_sums(back_end: str) -> None:
 
         compiled = tf.function(f, jit_compile=True)
         for _ in range(3):
-            assert _bits(slope(compiled)) == _bits(slope(f))
+            assert bits(slope(compiled)) == bits(slope(f))
 
 
 def test_two_inputs_with_equal_sums_get_a_sum_each(back_end: str) -> None:
@@ -202,7 +203,7 @@ def test_two_inputs_with_equal_sums_get_a_sum_each(back_end: str) -> None:
     x, w, c = (tf.constant(np.random.default_rng(k).normal(size=(200, 200))) for k in range(3))
     compiled = tf.function(f, jit_compile=True)
     for _ in range(3):
-        assert _bits(slope(compiled)) == _bits(slope(f))
+        assert bits(slope(compiled)) == bits(slope(f))
 
 
 def _factors(shape: Any, count: int) -> list[Any]:
@@ -253,7 +254,7 @@ def test_a_tape_around_a_call_needs_little_more_memory_than_eager(
 
     compiled = tf.function(f, jit_compile=True)
     for _ in range(2):
-        assert _bits(step(compiled)) == _bits(step(f))
+        assert bits(step(compiled)) == bits(step(f))
     assert "under a tape, compiled" in compiled.summary()
     assert _peak(lambda: step(compiled)) <= 1.2 * _peak(lambda: step(f))
 
@@ -266,9 +267,9 @@ def test_a_persistent_tape_around_a_call_answers_again_from_the_same_values(back
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(x)
             y = compiled(x)
-        first = _bits(tape.gradient(y, [x, *ws]))
-        assert _bits(tape.gradient(y, [x, *ws])) == first
-        assert _bits(tape.gradient(y, [x, *ws], output_gradients=tf.constant(1.0, tf.float64))) == first
+        first = bits(tape.gradient(y, [x, *ws]))
+        assert bits(tape.gradient(y, [x, *ws])) == first
+        assert bits(tape.gradient(y, [x, *ws], output_gradients=tf.constant(1.0, tf.float64))) == first
 
 
 @pytest.mark.parametrize("seed", range(500) if LARGE else range(3, 200, 50))
@@ -334,7 +335,7 @@ def test_a_call_under_a_tape_is_one_record_that_reads_variables_as_they_are(back
                 y = y * tf.reduce_sum(w)
             assert [v is u for v, u in zip(tape.watched_variables(), (w, rate), strict=True)] == [True, True]
             w.assign_add([0.5, 0.5])  # of no effect on the recorded values
-            found.append(_bits([y, *tape.gradient(y, [w, fixed, unread, x])]))
+            found.append(bits([y, *tape.gradient(y, [w, fixed, unread, x])]))
             w.assign_sub([0.5, 0.5])
         assert found[0] == found[1]
         assert found[0][2:] == [None] * 3
@@ -353,7 +354,7 @@ def test_a_tensor_that_the_function_sees_keeps_its_gradient() -> None:
         with tf.GradientTape() as plain:
             plain.watch(watched)
             expected = tf.reduce_sum(given * tf.sin(seen))
-        assert _bits(tape.gradient(y, [x, seen])) == _bits(plain.gradient(expected, [x, seen]))
+        assert bits(tape.gradient(y, [x, seen])) == bits(plain.gradient(expected, [x, seen]))
     with tf.GradientTape() as tape:
         tape.watch(x)
         made = x * 2.0
@@ -417,7 +418,7 @@ def test_what_a_traced_call_reads_keeps_its_gradient(way: Any, value: Any, dtype
             with tf.GradientTape() as tape:
                 tape.watch(watched)
                 y = f(x)
-            found.append(_bits(tape.gradient(y, watched)))
+            found.append(bits(tape.gradient(y, watched)))
         assert found[0] == found[1]
 
 
@@ -496,7 +497,7 @@ def test_a_function_that_uses_the_tape_around_it_runs_eagerly(act: str) -> None:
             total = y * x
         return tape.gradient(total, [x, c, z])
 
-    assert _bits(run(lambda f: tf.function(f, jit_compile=True))) == _bits(run(lambda f: f))
+    assert bits(run(lambda f: tf.function(f, jit_compile=True))) == bits(run(lambda f: f))
 
 
 @pytest.mark.filterwarnings("ignore:.* runs eagerly, with the same result. under a tape:RuntimeWarning")
@@ -516,7 +517,7 @@ def test_what_is_no_single_recorded_program_runs_eagerly() -> None:
                     tape.watch(x)
                     y = g(x)
                 whole = _is_whole(y)
-                found.append(_bits(tape.gradient(y, sources)))
+                found.append(bits(tape.gradient(y, sources)))
             assert found[0] == found[1]
         return whole
 
@@ -763,7 +764,7 @@ def test_values_for_which_a_program_does_not_hold_run_eagerly(back_end: str) -> 
                 for x in (tf.constant(values, dtype), tf.constant(values[0], dtype)):
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        assert _bits(_alone(compiled, x)) == _bits(_alone(f, x))
+                        assert bits(_alone(compiled, x)) == bits(_alone(f, x))
 
 
 def test_the_truth_of_a_tensor_is_an_error_under_a_tape_too() -> None:
