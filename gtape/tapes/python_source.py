@@ -121,6 +121,14 @@ def _planned(node: Node) -> tuple[Any, dict[str, Any]]:
     return plan(*values, **node.words), {}
 
 
+def _operated(node: Node, operands: list[str]) -> str | None:
+    """The text of a node that Python writes without a call, by an operator; None if the node needs a call."""
+    sign = sign_of(node)
+    if sign is not None:
+        return f"{operands[0]} {sign} {operands[1]}"
+    return None if node.text is None else node.text.format(*operands)
+
+
 def _elements(sample: Any) -> int:
     """The number of elements of a value; for a tuple the sum over its parts."""
     if sample.__class__ is tuple:
@@ -299,12 +307,10 @@ class Writer:
         if ufunc is not None:
             place, text, infix = self._ufunc(node, ufunc, words, operands, dying, over)
         else:
-            sign = sign_of(node)
-            infix = sign is not None or node.text is not None
-            if sign is not None:
-                text = f"{operands[0]} {sign} {operands[1]}"
-            elif node.text is not None:
-                text = node.text.format(*operands)
+            operated = _operated(node, operands)
+            infix = operated is not None
+            if operated is not None:
+                text = operated
             else:
                 function, given = _planned(node)
                 words += [f"{k}={names.text(v)}" for k, v in given.items()]
@@ -385,14 +391,9 @@ class Writer:
                 return "", f"{names.constant(ufunc)}({', '.join(words)}, {_out(ufunc)}{buffer})", False
             if exact:
                 dying = []
-            sign = sign_of(node)
-            infix = sign is not None or node.text is not None
-            if sign is not None:
-                text = f"{operands[0]} {sign} {operands[1]}"
-            elif node.text is not None:
-                text = node.text.format(*operands)
-            else:
-                text = f"{names.constant(node.function)}({', '.join(words)})"
+            operated = _operated(node, operands)
+            infix = operated is not None
+            text = f"{names.constant(node.function)}({', '.join(words)})" if operated is None else operated
         if id(node) not in self._aliased:
             self._owned.add(id(node))
         self.release(dying)
