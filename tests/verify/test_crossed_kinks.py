@@ -130,3 +130,34 @@ def test_a_kink_without_rounding_takes_no_digits_from_a_wrong_claim(name: str, f
     claimed.flat[0] *= factor
     report = judge(f, (at,), claimed, order=order)
     assert (report.verdict, report.ok) == ("rule", False), report
+
+
+# Programs beside a kink that noise crosses, the point, and the derivative there.
+BESIDE: dict[str, tuple[Any, Any, float]] = {
+    "abs": (lambda x: tf.abs(x * 3 - 0.3), 0.1, 3.0),
+    "relu": (lambda x: tf.nn.relu(x * 3 - 0.3), 0.1, 3.0),
+    "maximum": (lambda x: tf.maximum(x * 3 - 0.3, x * 0.25 - 0.025), 0.1, 3.0),
+    "a root of a square": (lambda x: tf.sqrt((x * 3 - 0.3) ** 2), 0.1, 3.0),
+    "abs at the smallest number": (lambda x: tf.abs(x * 3), 5e-324, 3.0),
+    "relu at the smallest number": (lambda x: tf.nn.relu(x * 3) * 2, 5e-324, 6.0),
+    "maximum at the smallest number": (lambda x: tf.maximum(x * 2, -x), 5e-324, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_kink_nearby_excuses_no_number_that_is_no_derivative(name: str) -> None:
+    f, x, slope = BESIDE[name]
+    x = tf.constant(x, tf.float64)
+    assert judge(f, x, slope).ok
+    for claim in (slope + 2, slope / 2, slope * (1 + 1e-3), slope * (1 + 1e-10), slope * (1 - 1e-10), 1e300):
+        report = judge(f, x, claim)
+        assert not report.ok and report.verdict in ("rule", "unstable"), (claim, report)
+
+
+def test_digits_that_roundings_lose_beside_a_kink_keep_their_excuse() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return tf.nn.relu(x * 3 - 0.3) * y
+
+    x, y = tf.constant(0.1, tf.float64), tf.constant(2.0, tf.float64)
+    lost = 0.1 * 3 - 0.3  # no digit of the difference is right
+    assert judge(f, (x, y), (6.0, lost)).verdict in ("cancellation", "conditioning")

@@ -31,6 +31,7 @@ __all__ = [
     "read_by",
     "rounded_by",
     "spreads",
+    "spreads_in",
 ]  # fmt: skip
 
 SPREADS = 16.0
@@ -90,6 +91,11 @@ def spreads(
     """
     world = NoiseWorld(np.random.default_rng(7), dtype, stable=stable)
     world.held = held or {}
+    return spreads_in(world, run, runs)
+
+
+def spreads_in(world: NoiseWorld, run: Callable[[NoiseWorld], list[Any]], runs: int) -> list[Any]:
+    """As `spreads`, in a world in which nothing has run yet."""
     base = run(world)
     bounds: list[Any] = [None] * len(base)
     for factor in (1.0, *_FAINTER) if runs >= MANY_RUNS else (1.0,):
@@ -109,6 +115,7 @@ def noisy_values(program: Program, world: Any) -> dict[int, Any]:
     env: dict[int, Any] = {}
     for node in program.nodes:
         tick()
+        world.before(node, env)
         fixed = node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output)
         env[node.index] = np.asarray(node.output) if fixed else world.nudge(node.index, program.step(world, node, env))
     return env

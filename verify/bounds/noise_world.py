@@ -11,6 +11,7 @@ import numpy as np
 
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY
+from gtape.symbolic.program import Node
 from gtape.verify.bounds.bounds import (
     at_least_tiniest,
     backward_error,
@@ -71,6 +72,9 @@ class NoiseWorld:
         self.held: dict[int, Any] = {}  # node -> the mask of the elements that have no noise
         self._plain: dict[int, Any] = {}  # the values of these nodes in the first run
         self.nudged_by: float | None = None  # the move of a nudged result; by default about a millionth of it
+
+    def before(self, node: Node, env: dict[int, Any]) -> None:
+        """Change the values of the nodes that an op is about to read, in place; this world changes none."""
 
     def nudge(self, node: int, y: Any) -> Any:
         """A result of a node, moved if the node is one of `nudged_nodes`; only at `nudged_at`, where it has one."""

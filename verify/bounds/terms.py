@@ -60,6 +60,9 @@ class TermWorld(ErrorWorld):
         """A recorded value, which is exact."""
         return with_error(x)
 
+    def before(self, node: Any, env: dict[int, Any]) -> None:
+        """As `NoiseWorld.before`."""
+
     def nudge(self, node: int, y: Any) -> Any:
         """The value of a node, near the exact one."""
         known = self.exact.get(node)

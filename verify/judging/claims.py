@@ -15,8 +15,9 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 from gtape.verify.bounds.inputs import MOVES
-from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds, spreads
+from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds, spreads_in
 from gtape.verify.bounds.real_moves import RealMoves
+from gtape.verify.bounds.sided_noise import SidedWorld
 from gtape.verify.causes.branches import branches_met, isolated_branches
 from gtape.verify.causes.conventions import inputs_at_kinks, kinks_met
 from gtape.verify.judging.branches_beside import BranchesBeside, differs
@@ -38,6 +39,7 @@ from gtape.verify.verdicts.verdict import Finding, Report, merged
 __all__ = ["judge"]
 
 _ZERO = "this derivative is identically zero"
+_MANY_CROSSED = 4  # elements that noise carries across kinks, of which rounding may carry any part
 _STABLE = 2.0**10  # the growth of roundings in a stable factorisation, beyond half a unit in its input
 
 
@@ -280,10 +282,8 @@ class Claim(Gradient):
         made = super().bounds(runs)
         if made is None:
             return None
-        held = self._exactly_at_kinks()
-        if held:  # noise would cross the kink, so that the spread of the sides would excuse any number between them
-            noise = spreads(self.nudged, coarsest(self.program), runs, held=held)
-            made = [b if b is None or t is None else np.fmin(b, t) for b, t in zip(made, noise, strict=True)]
+        if not self.smooth():
+            made = self._on_one_side(made, runs)
         if not any(n.kind == "op" and n.prim.kind == "implicit" for n in self.program.nodes):
             return made
         if any(n.kind == "op" and n.prim.rounding.columns for n in self.program.nodes):
@@ -294,6 +294,15 @@ class Claim(Gradient):
         moved = self.moved(MOVES[1])
         largest = [0.0 if m is None else _STABLE * float(np.max(m, initial=0.0)) for m in moved] or [0.0] * len(made)
         return [b if b is None or not most else np.minimum(b, most) for b, most in zip(made, largest, strict=True)]
+
+    def _on_one_side(self, bounds: list[Any], runs: int) -> list[Any]:
+        """Bounds without what noise adds by crossing kinks, unless so many elements cross that any part of them may."""
+        world = SidedWorld(np.random.default_rng(7), coarsest(self.program))
+        world.held = self._exactly_at_kinks()
+        noise = spreads_in(world, self.nudged, runs)
+        if sum(int(np.count_nonzero(mask)) for mask in world.crossed.values()) > _MANY_CROSSED:
+            return bounds
+        return [b if b is None or t is None else np.fmin(b, t) for b, t in zip(bounds, noise, strict=True)]
 
     def _exactly_at_kinks(self) -> dict[int, Any]:
         """The inputs of ops at kinks and ties that no rounding has moved, as node -> the mask of these elements."""
