@@ -664,3 +664,23 @@ def test_the_error_of_an_exact_zero_is_measured_by_the_terms_that_cancel(order: 
     report = check(lambda q: tf.reduce_sum((q / tf.norm(q)) ** 2), np.array([0.3, 0.7]), order=order)
     assert report.ok and report.max_ulp < 16
     assert all(f.ulps is not None and f.ulps <= report.max_ulp for f in report.findings)
+
+
+@tf.custom_gradient
+def _tanh_from_its_value(x: Any) -> Any:
+    y = tf.tanh(x)
+    return y, lambda g: g * (1 - y * y)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+def test_a_formula_that_loses_digits_within_the_bound_of_the_problem_is_named(dtype: Any) -> None:
+    report = check(_tanh_from_its_value, tf.constant(3.0, dtype))
+    assert (report.verdict, report.ok) == ("cancellation", True), report
+    assert report.findings[0].op == _tanh_from_its_value.__name__
+    several = check(_tanh_from_its_value, tf.constant([0.3, 3.0], dtype))
+    assert [(f.verdict, f.element, f.ok) for f in several.findings] == [("cancellation", (0, (1,)), True)]
+
+
+@pytest.mark.parametrize("x", [0.3, 1.0])
+def test_a_formula_that_loses_no_digits_is_not_named(x: float) -> None:
+    assert check(_tanh_from_its_value, x).verdict in ("correct", "conditioning")

@@ -27,6 +27,7 @@ from gtape.verify.oracles.certificates import (
     inside_of,
 )
 from gtape.verify.oracles.enclosures import (
+    BALLS,
     directions,
     disagreement,
     distance_of,
@@ -46,9 +47,8 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = [
     "CHANGE", "agrees_along", "certify_value", "changing", "faulty_along", "faulty_beside", "faulty_customs",
     "faulty_forwards", "faulty_inside", "inner_culprits", "innermost", "is_right_exactly", "is_rounded",
-    "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "read_from_outside", "room_of",
-    "roundings_of",
-    "slopes_of_custom", "stops_of", "unlike_body",
+    "least_stable", "lies_between", "losing_digits", "not_finite", "ones_like", "only_rounded", "read_from_outside",
+    "room_of", "roundings_of", "slopes_of_custom", "stops_of", "unlike_body",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -59,6 +59,7 @@ _NEAR = 100  # bits up to which derivatives on several sides agree
 _RESIDUAL = 2.0**-100
 _WAYS = 8  # directions that tell an error of a custom gradient from a rounding
 CHANGE = 2.0**-10  # the least share of an error that explains the error
+_FEW_ROUNDINGS = 4.0  # of a formula that loses no digits
 _REPEATS = 4  # runs of a custom gradient that must return the same numbers
 
 
@@ -563,10 +564,37 @@ def _faulty_alone(oracle: Oracle, indices: Iterable[int]) -> list[Failure]:
 
 def least_stable(oracle: Oracle) -> Node | None:
     """The custom gradient with the largest growth of the relative error from its cotangent to its results."""
+    growth = _growth(oracle)
+    return max(growth, key=lambda node: growth[node]) if growth else None
+
+
+def losing_digits(oracle: Oracle) -> list[Node]:
+    """The custom gradients whose own formula loses digits: their inputs are exact, and their results are not.
+
+    The roundings of a few ops are no loss.
+    """
+    nodes = oracle.program.nodes
+    return [
+        node
+        for node, times in _growth(oracle).items()
+        if times > _FEW_ROUNDINGS and all(_is_exact(nodes[j], oracle.env[j]) for j in node.inputs)
+    ]
+
+
+def _is_exact(node: Node, exact: Any) -> bool:
+    """Whether no rounding has moved a recorded value."""
+    if isinstance(node.output, tuple) or not is_floating(node.output):
+        return not isinstance(node.output, tuple)
+    gaps = objects(BALLS.lift(np.asarray(node.output)) - objects(exact))
+    return all(gap == 0 for gap in gaps.ravel().tolist())
+
+
+def _growth(oracle: Oracle) -> dict[Node, float]:
+    """Custom gradient -> how far the relative error grows from its cotangent to its results."""
     nodes = oracle.program.nodes
     floats = Floats(oracle.program)
     gradient(oracle.program, oracle.seeds, floats)
-    growth: dict[int, float] = {}
+    growth: dict[Node, float] = {}
     for i, (g, made) in floats.kept.items():
         if nodes[i].kind != "custom" or i not in oracle.made or nodes[i].prim.declared is not None:
             continue
@@ -574,8 +602,8 @@ def least_stable(oracle: Oracle) -> Node | None:
         parts = PartialOutputs.of(arrived)
         before = max([_apart(v, parts[k]) for k, v in PartialOutputs.of(g).items() if k in parts])
         after = [_apart(c, e) for c, e in zip(made, exact, strict=True) if c is not None and e is not None]
-        growth[i] = max(after, default=0.0) / max(before, roundings_of(nodes[i]))
-    return nodes[max(growth, key=lambda i: growth[i])] if growth else None
+        growth[nodes[i]] = max(after, default=0.0) / max(before, roundings_of(nodes[i]))
+    return growth
 
 
 def changing(nodes: Iterable[Node], cotangent_of: Callable[[Node], Any], error: float) -> list[Node]:

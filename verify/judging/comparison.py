@@ -137,6 +137,12 @@ class Causes:
         """
         return []
 
+    def losing_rules(self) -> list[tuple[Cause, list[Any]]]:
+        """The custom gradients whose own formula loses digits although their inputs are exact, with masks as those of
+        `lossy_rules`.
+        """
+        return []
+
     def terms(self) -> list[Any]:
         """The sizes of the terms that add up to each element of each array, to which zeros are compared; None for an
         array without terms, and empty for none at all.
@@ -288,6 +294,8 @@ class _Explained(NamedTuple):
     added, at_zero, by_problem, over_range : Told
         The elements that roundings of all ops explain, the exact zeros among them, the elements that the problem
         explains, and the elements that overflow.
+    by_rules : list of Told
+        The elements within the bound of the problem that a custom gradient carries farther than half a unit does.
     over, open : bool arrays
         Masks: the exact number overflows; the error has no explanation.
     moved : float array
@@ -298,6 +306,7 @@ class _Explained(NamedTuple):
     at_zero: Told
     by_problem: Told
     over_range: Told
+    by_rules: list[Told]
     over: Any
     open: Any
     moved: Any
@@ -538,7 +547,7 @@ class Comparison:
         for s, (g, d, found) in enumerate(zip(got, known, settled, strict=True)):
             ask = ~_along(left, g)  # an open row needs no bound
             p = self._explained(s, g, d, found, ask)
-            harmless, open_, loose = [p.added, p.at_zero, p.by_problem, p.over_range], p.open, p.moved
+            harmless, open_, loose = [p.added, p.at_zero, p.by_problem, p.over_range, *p.by_rules], p.open, p.moved
             if open_.any():
                 rest = _along(open_.reshape(len(left), -1).any(axis=1), g)
                 loose = np.where(rest, np.maximum(loose, self._bound("bounds", s, RUNS, shape=g.shape)), loose)
@@ -599,13 +608,35 @@ class Comparison:
                 moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
                 own[place] = off[place] <= tight[place] + moved[place]
             open_ = open_ & ~own
+        by_rules, own = self._by_rules(s, g, off, high, moved, own)
         return _Explained(
             Told(added, "conditioning", _added_up(dtype, self._held(s, g, high).coarsest if added.any() else dtype)),
             Told(at_zero, "conditioning", _AT_ZERO),
             Told(own, "conditioning", _moved_by(self._times(off, moved, own))),
             Told(rounded, "range", f"the exact derivative overflows {dtype.name}"),
-            over, open_, moved,
+            by_rules, over, open_, moved,
         )  # fmt: skip
+
+    def _beyond_half_units(self, off: Any, moved: Any) -> Any:
+        """Which errors are larger than one half unit in the inputs makes them, given the bound of the problem."""
+        return off * (SPREADS * self._many()) > moved
+
+    def _by_rules(self, s: int, g: Any, off: Any, high: Any, moved: Any, own: Any) -> tuple[list[Told], Any]:
+        """The elements within the bound of the problem whose digits a custom gradient loses, and the other ones.
+
+        The bound counts many half units, because each op may round as the inputs do. A formula that loses digits at
+        exact inputs needs no such room: it loses digits that the derivative of its body keeps.
+        """
+        beyond = own & self._beyond_half_units(off, moved)
+        if not beyond.any():
+            return [], own
+        held, told = self._held(s, g, high), list[Told]()
+        beyond = beyond & (off <= held.unit * 2.0 ** (held.digits / 2))
+        for (verdict, reason, op, line), masks in self._ask("losing_rules") if beyond.any() else ():
+            lost = beyond & own if masks[s] is None else beyond & own & masks[s]
+            told.append(Told(lost, verdict, reason, op, line, ok=True))
+            own = own & ~lost
+        return told, own
 
     def _by_roundings(
         self, s: int, dtype: Any, distances: Distances, held: _Held, open_: Any, loose: Any
@@ -657,6 +688,8 @@ class Comparison:
                 moved = max(moved, self._many() * float(self._bound("moved", s, count, shape=())))
             if off > tight + moved or moved > SPREADS * abs(high):
                 return False
+            if self._beyond_half_units(off, moved) and self._ask("losing_rules"):
+                return False
             reason = _moved_by(self._times(off, moved, True))
         digits = None if abs(high) <= rad else float(right_digits(off, high, g.dtype))
         shown = worst_of(s, None, distances.ulps, g, e, np.float64(moved))
@@ -675,9 +708,10 @@ class Comparison:
         if not g.ndim and dtype.kind == "f" and self._number(s, e, g, distances):
             return
         settled = settled or self._settled(s, e, g, distances)
-        added, at_zero, by_problem, over_range, over, open_, moved = self._explained(s, g, distances, settled)
+        explained = self._explained(s, g, distances, settled)
+        added, at_zero, by_problem, over_range, by_rules, over, open_, moved = explained
         zero = np.abs(high) <= rad
-        told: list[Told] = [added, at_zero]
+        told: list[Told] = [added, at_zero, *by_rules]
         if not open_.any():
             self._tell([*told, by_problem, over_range], s, e, g, distances, zero, moved)
             return

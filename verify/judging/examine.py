@@ -31,6 +31,7 @@ from gtape.verify.causes.customs import (
     faulty_customs,
     faulty_forwards,
     least_stable,
+    losing_digits,
     not_finite,
     only_rounded,
     roundings_of,
@@ -446,6 +447,16 @@ class Gradient(Judgement):
             (told, reached_from(self.nudged, self.dtype, {i for n in nodes for i in (n.index, *n.body)}))
             for told, nodes in found
         ]
+
+    def losing_rules(self) -> list[tuple[Cause, list[Any]]]:
+        if self.claimed or not any(n.kind == "custom" and n.prim.declared is None for n in self.program.nodes):
+            return []
+        found = []
+        for node in losing_digits(self._oracle()):
+            reason = f"the formula of the gradient that {node.name} returns loses digits that its body does not"
+            told: Cause = "cancellation", reason, node.name, node.line
+            found.append((told, reached_from(self.nudged, self.dtype, {node.index, *node.body})))
+        return found
 
     def _coarse(self) -> list[tuple[Cause, list[Node]]]:
         """The custom gradients of inner gradients whose rule computes in a coarser dtype than the program.
