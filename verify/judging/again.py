@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,26 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.verify.judging.recording import Recording, TracingTape
 
-__all__ = ["Again"]
+__all__ = ["Again", "Ran"]
+
+
+class Ran(NamedTuple):
+    """A run of a function.
+
+    Attributes
+    ----------
+    tape : TracingTape
+        It keeps the records of the tensors.
+    inputs, outputs : lists of tensors
+    """
+
+    tape: TracingTape
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+
+    def program(self) -> Program:
+        """The program of the run."""
+        return build([(t._record, t._value) for t in self.outputs], self.inputs)
 
 
 class Again:
@@ -51,17 +70,22 @@ class Again:
         return kept if fits else None
 
     def recorded(self, point: list[Any]) -> Program | None:
-        """The program of a run at a point; None if the function raises or returns something else.
+        """The program of a run at a point; None if the function raises or returns something else."""
+        ran = self.ran(point)
+        return None if ran is None else ran.program()
+
+    def ran(self, point: list[Any]) -> Ran | None:
+        """The tensors of a run at a point; None if the function raises or returns something else.
 
         Values that left the recorded run through `gtape.stop_gradient` are held, because they are constants on purpose.
         """
-        _, inputs, made = self._taped(point)
+        tape, inputs, made = self._taped(point)
         if made is None:
             return None
         kept = [t for t in made if isinstance(t, Tensor) and t._layout.inexact]
         if [t._layout.shape for t in kept] != [t._layout.shape for t in self.recording.outputs]:
             return None
-        return build([(t._record, t._value) for t in kept], inputs)
+        return Ran(tape, inputs, kept)
 
     def _taped(self, point: list[Any]) -> tuple[Any, list[Tensor], list[Any] | None]:
         """The tape of a run at a point, with its inputs and outputs; None for the outputs if the function raises."""

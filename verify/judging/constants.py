@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from gtape.recording.record import INS, SEQ, STEP, TRACE, step_of
 from gtape.recording.trace import floats_in
 from gtape.symbolic.program import Node, Program
 from gtape.verify.verdicts.ulp import same_numbers
 
-__all__ = ["Constants", "constants", "constants_of"]
+__all__ = ["Constants", "are_kept", "constants", "constants_of"]
 
 _Place = tuple[int, int]  # a node of the first program, and which of the numbers among its parameters; -1 for its value
 
@@ -113,6 +114,83 @@ def constants(
             if bodies and len(a.body) == len(b.body):
                 pending += zip(a.body, b.body, strict=True)
     return found
+
+
+def are_kept(program: Program, inputs: list[Any], outputs: list[Any]) -> bool:
+    """Whether another run certainly recorded the same ops and the same constants, as `constants` would find.
+
+    The records of the run suffice, because building a program from them takes longer than this comparison. False for
+    ops that need more than their records, such as custom gradients and ops with several outputs.
+
+    Parameters
+    ----------
+    program : Program
+    inputs, outputs : lists of tensors
+        Of the other run.
+    """
+    if len(program.outputs) != len(outputs):
+        return False
+    nodes, sources = program.nodes, _numbers_of_sources(program)
+    numbers = {t._record[SEQ]: s for s, t in enumerate(inputs)}
+    there_of, here_of = dict[int, Any](), dict[Any, int]()  # what stands for a node in the other run, both ways
+    pending = [(i, t._record, t._value) for i, t in zip(program.outputs, outputs, strict=True)]
+    while pending:
+        i, record, value = pending.pop()
+        is_op, number = False, None
+        if record is not None:
+            is_op, number = record[STEP] is not None, record[SEQ]
+        there: Any = number
+        if not is_op:  # as `build` tells constants and the values of leaves apart
+            there = number, value if number is not None and value.__class__ is float else id(value)
+        if i in there_of:
+            if there_of[i] != there:
+                return False
+            continue
+        if here_of.setdefault(there, i) != i:
+            return False
+        there_of[i] = there
+        node, source = nodes[i], sources.get(i)
+        if is_op:
+            if source is not None or not _is_same_op(node, record):
+                return False
+            if "stop" not in node.prim.roles:
+                t = record[TRACE]
+                pending += [(j, r, x._value) for j, r, x in zip(node.inputs, t.origins, t.inputs, strict=True)]
+        elif source != numbers.get(number) or not (source is not None or _is_same_constant(node, record, value)):
+            return False
+    return True
+
+
+def _is_same_op(node: Node, record: Any) -> bool:
+    """Whether a record is certainly of the op of a node, with the same floating parameters."""
+    step = step_of(record)
+    if node.kind != "op" or step.prim is not node.prim or len(record) <= TRACE or record[TRACE] is None:
+        return False
+    t = record[TRACE]
+    if len(t.inputs) != len(node.inputs) or step.active != node.active or not _have_one_layout(node.output, t.output):
+        return False
+    here, there = node.params, step.params
+    if not (here or there):
+        return True
+    return (
+        here.keys() == there.keys()
+        and all(_same_choice(v, there[name]) for name, v in here.items())
+        and all(map(_is_same_number, floats_in(here), floats_in(there)))
+    )
+
+
+def _is_same_constant(node: Node, record: Any, value: Any) -> bool:
+    """Whether a value without an op is certainly the constant of a node."""
+    is_open = record is not None and record[INS] is not None  # a watched result, which the leaf stands for
+    return node.kind in ("leaf", "const") and not is_open and _is_same_number(node.output, value)
+
+
+def _is_same_number(here: Any, there: Any) -> bool:
+    """Whether two constants have the same dtype, shape and numbers."""
+    if here is there:
+        return True
+    here, there = np.asarray(here), np.asarray(there)
+    return bool(here.dtype == there.dtype and here.shape == there.shape and same_numbers(here, there))
 
 
 def _numbers_of_sources(program: Program) -> dict[int, int]:

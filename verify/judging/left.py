@@ -314,6 +314,8 @@ def _kept(recording: Recording, order: int, comparison: Comparison) -> list[Find
     """The finding about a value that left in the first call alone, and may be kept for later calls, as by a cache."""
     targets = _targets(recording, order)
     left = Left(recording.tape._session, recording.inputs, targets)
+    if not left:  # most functions, and the program of the targets takes as long to build as the function to run
+        return []
     kept = left.kept(recording.of_level(targets), comparison.again.repeats)
     reason = (
         "a value leaves the tape here in the first call alone, and a constant may keep it for later calls, so nothing "

@@ -31,7 +31,8 @@ from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
-from gtape.verify.judging.constants import Constants, constants, constants_of
+from gtape.verify.judging.again import Ran
+from gtape.verify.judging.constants import Constants, are_kept, constants, constants_of
 from gtape.verify.judging.narrow_formats import narrow_spacings
 from gtape.verify.judging.random_moves import random_moves, random_signs
 from gtape.verify.oracles.enclosures import BALLS, is_floating
@@ -153,6 +154,7 @@ class Comparison:
         self._steady = False  # whether a run that changed constants was repeated
         self.seen = False  # whether a difference was beyond rounding at some moved point
         self._shared: set[Any] = set()  # the places of constants that moved runs have, too
+        self._begun: tuple[list[Any], Ran] | None = None  # a run at a moved point that has no program yet
         self._changed: set[Any] = set()  # the places of those that differ in some moved run
 
     def is_deterministic(self) -> bool:
@@ -170,9 +172,12 @@ class Comparison:
         left : bool
             Whether a value is known to have left. If not, one moved point without another constant suffices.
         """
-        by_values = self._closed and not left and not _holds_long_numbers(self.program)
-        if by_values and self._outcome_by_values(left) is Outcome.ALIKE and not self.seen:
-            return Outcome.ALIKE
+        if self._closed and not left:
+            if _holds_long_numbers(self.program):
+                if self._keeps_constants():
+                    return Outcome.ALIKE
+            elif self._outcome_by_values(left) is Outcome.ALIKE and not self.seen:
+                return Outcome.ALIKE
         found, idle = set[Outcome](), 0
         for way, far in self._directions():
             self._effects = False
@@ -253,8 +258,31 @@ class Comparison:
         outputs = [found.program.nodes[i].output for i in found.program.outputs]
         return found if all(np.isfinite(np.asarray(v)).all() for v in outputs) else None
 
+    def _keeps_constants(self) -> bool:
+        """Whether a run at the first moved point records the same ops with the same constants.
+
+        The run itself tells, without a program. Otherwise `_constants` begins with this run.
+        """
+        way, far = next(self._directions())
+        point = _moved(self.here, _SIDES[0] * _LONGEST * _SHORTER**-self._first, way, far=far)
+        ran = self.again.ran(point)
+        if ran is None:
+            return False
+        if are_kept(self.program, ran.inputs, ran.outputs):
+            return all(np.isfinite(np.asarray(t._value)).all() for t in ran.outputs)
+        self._begun = point, ran
+        return False
+
+    def _recorded(self, point: list[Any]) -> Program | None:
+        begun, self._begun = self._begun, None
+        if begun is not None and all(map(same_numbers, point, begun[0])):
+            made: Program = begun[1].program()
+            return made
+        program: Program | None = self.again.recorded(point)
+        return program
+
     def _constants_at(self, point: list[Any]) -> Constants | None:
-        program = self.again.recorded(point)
+        program = self._recorded(point)
         return None if program is None else constants(self.program, program, self.meant, bodies=not self.anew)
 
     def _shown(self, sides: dict[int, _Side]) -> Outcome:
