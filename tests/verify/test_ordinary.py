@@ -538,3 +538,28 @@ def test_kinks_and_stops_below_a_second_derivative_are_left_to_the_full_check(f:
     program, seeds = second(f, np.zeros(2))
     with off(), quietly(), precision(200):
         assert ordinary.checked(program, seeds) is None
+
+
+def test_ops_that_differ_only_in_numbers_share_one_kind() -> None:
+    def f(x: Any) -> Any:
+        small, large = tf.nn.leaky_relu(x, alpha=0.25), tf.nn.leaky_relu(2.0 * x, alpha=0.5)
+        return tf.reduce_sum(tf.sin(small) + tf.sin(large)) + tf.sin(tf.reduce_sum(x))
+
+    program = Recording(f, (X,), 1).program()
+    made = structure.structure_of(program, [np.asarray(n.output) for n in program.nodes])
+    assert made is not None
+    of_kind: dict[int, set[Any]] = {}
+    for op in made.ops:
+        n = program.nodes[op.number]
+        shapes = tuple([program.nodes[j].shape for j in op.inputs])
+        of_kind.setdefault(id(op.kind), set()).add((n.name, shapes, n.active, tuple(n.params.items())))
+    assert all(len(found) == 1 for found in of_kind.values())
+    assert len(set.union(*of_kind.values())) == len(of_kind) < len(made.ops)
+
+
+def test_a_program_with_one_rough_op_among_smooth_ones_is_no_ordinary_one() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.sin(x) * tf.sort(x) + tf.sin(2.0 * x))
+
+    program = Recording(f, (X,), 1).program()
+    assert structure.structure_of(program, [np.asarray(n.output) for n in program.nodes]) is None

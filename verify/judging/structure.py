@@ -496,6 +496,7 @@ def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
         return False
     if any(program.nodes[i].kind not in ("leaf", "const") or not _is_real(arrays[i]) for i in alone):
         return False
+    smooth: dict[Any, bool] = {}  # whether ops of an elementwise primitive are, which no parameter decides
     for n, v in zip(program.nodes, arrays, strict=True):
         if n.kind in ("leaf", "const"):
             if v.dtype.kind not in "biu" and not _is_real(v):
@@ -505,8 +506,12 @@ def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
         elif v.dtype.kind in "biu":
             if not _is_decision(n):
                 return False
-        elif not _is_real(v) or not (_is_smooth(n) or _is_fixed(n)):
+        elif not _is_real(v):
             return False
+        elif not smooth.get(n.prim):
+            if not (_is_smooth(n) or _is_fixed(n)):
+                return False
+            smooth[n.prim] = n.prim.kind == "elementwise" and _is_smooth(n)
     return _takes_gradients_once(program, set(alone))
 
 
@@ -578,20 +583,24 @@ _CHOOSING = {"selection", "cut", "conversion", "decision", "stop", "comparison"}
 
 def _made(program: Program, arrays: list[Any]) -> Structure:
     varying = {nodes[0] for nodes in program.sources}
+    given = {n.index for n in program.nodes if n.kind in ("leaf", "const")}
     ops: list[Op] = []
     kinds: dict[Any, Kind] = {}
-    for n, v in zip(program.nodes, arrays, strict=True):
+    known: dict[Any, int] = {}  # the first node with a dtype and shape, as a quick key
+    alike = [known.setdefault((v.dtype, v.shape), i) for i, v in enumerate(arrays)]
+    for n, v, own in zip(program.nodes, arrays, alike, strict=True):
         if n.kind == "op" and v.dtype.kind == "f":
-            moving = tuple([a for a in n.active if n.inputs[a] in varying])
+            inputs, active = n.inputs, n.active
+            moving = tuple([a for a in active if inputs[a] in varying])
             if moving:
                 varying.add(n.index)
-            layouts = tuple([make_layout(arrays[j].dtype, arrays[j].shape) for j in n.inputs])
-            key = n.prim, tuple(n.params), *map(id, n.params.values()), n.active, moving, layouts, v.shape
+            params = (*n.params, *map(id, n.params.values())) if n.params else None
+            key = n.prim, params, active, moving, tuple([alike[j] for j in inputs]), own
             kind = kinds.get(key)
             if kind is None:
+                layouts = tuple([make_layout(arrays[j].dtype, arrays[j].shape) for j in inputs])
                 kind = kinds[key] = Kind(n, moving, layouts, v.shape)
-            given = all(program.nodes[j].kind in ("leaf", "const") for j in n.inputs)
-            ops.append(Op(n.index, n.inputs, given, kind))
+            ops.append(Op(n.index, inputs, given.issuperset(inputs), kind))
     return Structure(ops, program, arrays)
 
 
