@@ -194,7 +194,8 @@ class Writer:
                 place += 1
                 continue
             for node in part.nodes:
-                self._follow(node, rows)
+                if rows:
+                    self._follow(node, rows)
                 shows = part.kind == CALL and id(node) not in elsewhere and may_show(node)
                 for a in reads_of(node):
                     key = id(a)

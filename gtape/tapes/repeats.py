@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.tapes.learned import PLAIN
-from gtape.tapes.rewriting import constant_key, reads_of
+from gtape.tapes.rewriting import constant_key, reads, reads_of
 from gtape.tapes.traced_values import Node
 
 __all__ = ["Block", "Instance", "in_blocks"]
@@ -99,18 +99,29 @@ def _words_form(words: dict[str, Any]) -> Any:
 
 def _tokens(nodes: list[Node], kept: set[int]) -> np.ndarray[Any, Any]:
     """A number for each node, equal for nodes that are called alike. Sets the `place` of every node to its index."""
-    known: dict[Any, int] = {}
+    known: dict[tuple[Any, ...], int] = {}
     constants: dict[int, Any] = {}  # the forms of constants, which the nodes hold
     tokens = []
     for i, node in enumerate(nodes):
         node.place = i
         sample = node.sample
         form = sample.__class__ if sample.__class__ is float else _form(sample)
+        args = node.args
+        if len(args) == 2 and args[0].__class__ is args[1].__class__ is Node and form is not None and not node.words:
+            x, y = args[0].place, args[1].place  # a usual case
+            farthest = max(i - _LENGTH, 0)
+            x, y = i - x if x >= farthest else 0, i - y if y >= farthest else 0
+            try:
+                token = -1 - i if id(node) in kept else known.setdefault((node.function, form, x, y), len(known))
+            except TypeError:  # a function without a hash
+                token = -1 - i
+            tokens.append(token)
+            continue
         words = _words_form(node.words) if node.words else ()
         key: list[Any] | None = [node.function, form, words]
         if (form is None and not node.guards) or words is None or id(node) in kept:
             key = None
-        for a in node.args if key is not None else ():
+        for a in args if key is not None else ():
             if a.__class__ is Node:
                 near = i - a.place
                 key.append(near if near <= _LENGTH and a.place >= 0 else 0)  # type: ignore[union-attr]
@@ -231,10 +242,17 @@ def _read_outside(nodes: list[Node], owner: np.ndarray[Any, Any]) -> np.ndarray[
     counts: list[int] = []
     places: list[int] = []
     for node in nodes:
-        read = reads_of(node)
+        if node.words:
+            read = [a.place for a in reads_of(node)]
+        else:  # without the lists of `reads_of`, because nobody reads the copies again
+            read = []
+            for a in node.args:
+                if a.__class__ is Node:
+                    read.append(a.place)
+                elif a.__class__ is list or a.__class__ is tuple:
+                    read += [b.place for b in reads(a, [])]
         counts.append(len(read))
-        for a in read:
-            places.append(a.place)
+        places += read
     at = np.array(places, np.int64)
     out = (at >= 0) & (owner[at] >= 0) & (owner[at] != np.repeat(owner, counts))
     read_there = np.zeros(len(owner), bool)

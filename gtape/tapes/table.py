@@ -189,7 +189,8 @@ class _Flag:
 
 
 _FLAG = _Flag()
-_NOTHING: Any = ()
+_NOTHING: Any = ()  # of nodes without rows
+_ALONE: Any = (None,)  # of nodes whose rows depend on more than their function and the forms of operands
 
 
 # ---------------------------------------------------------------------------------------------- from nodes to rows
@@ -235,18 +236,69 @@ class Lowering:
 
     def step(self, node: Node) -> _Step | None:
         """The step of a node whose operands have steps; None for a call."""
-        if node.guards:
-            made = self._guard(node)
-        else:
-            made = self._step(node)
+        made = self._guard(node) if node.guards else self._step_by_line(node)
         if made is not None:
             self.steps[id(node)] = made
             self.forms[id(node)] = made.form
         return made
 
-    def _step(self, node: Node) -> _Step | None:
-        f, args = node.function, node.args
+    def _step_by_line(self, node: Node) -> _Step | None:
+        """The step of a node. Nodes with the same function and operands of the same forms have the same row."""
+        args = node.args
         form = self.form(node)
+        if form is None or node.words or len(args) > 3:
+            return self._step(node, form)
+        key: list[Any] = [node.function, form]
+        steps, forms = self.steps, self.forms
+        for a in args:
+            if a.__class__ is Node:
+                step = steps.get(id(a))
+                key += (forms.get(id(a)) or self.form(a), False) if step is None else (step.form, step.repeats)
+            else:
+                key += (a.__class__, (a.dtype, a.shape) if a.__class__ is np.ndarray else None)
+        place = tuple(key)
+        try:
+            line = self._lines.get(place)
+        except TypeError:  # a function without a hash
+            return self._step(node, form)
+        if line is None:
+            made = self._step(node, form)
+            self._lines[place] = self._line(node, form, made)
+            return made
+        if line is _ALONE:
+            return self._step(node, form)
+        if line is _NOTHING:
+            return None
+        (code, data, dims, strides, before, name), chars, exact, saves = line
+        operands: list[Any] = [*args, *before[len(args) :]]
+        for i, a in enumerate(args):
+            if a.__class__ is not Node:
+                operands[i] = self._constant(a, chars[i])
+                if operands[i] is None:
+                    return None
+        found = _Step(form, [(code, data, dims, strides, operands, name)], exact=exact)
+        found.saves = saves
+        return found
+
+    def _line(self, node: Node, form: Form, made: _Step | None) -> Any:
+        """What the step of a node says about the steps of nodes with the same function and forms."""
+        if made is None:
+            elementwise = ufunc_of(node.function) is not None or (form.kind is float and node.function in self.scalars)
+            return _NOTHING if elementwise else _ALONE
+        if len(made.rows) != 1 or made.of is not None or made.repeats or made.form is not form:
+            return _ALONE
+        row, n = made.rows[0], len(node.args)
+        given, rest = row[4][:n], row[4][n:]
+        for a, b in zip(node.args, given, strict=True):
+            if b is not a if a.__class__ is Node else b.__class__ is not _Constant:
+                return _ALONE
+        if any([b is not None and b is not _FLAG for b in rest]):  # noqa: C419 - a list is quicker
+            return _ALONE
+        chars = [np.dtype(b.value.dtype).char if b.__class__ is _Constant else "" for b in given]
+        return row, chars, made.exact, made.saves
+
+    def _step(self, node: Node, form: Form | None) -> _Step | None:
+        f, args = node.function, node.args
         prim = self.linear.get(id(f))
         if prim is not None and len(args) == 1 and args[0].__class__ is Node:
             return self._renamed(node, form, args[0], "spread" in prim.roles)
@@ -424,45 +476,10 @@ class Lowering:
     # ------------------------------------------------------------------------------------------ kinds of nodes
 
     def _ufunc(self, node: Node, ufunc: np.ufunc, form: Form) -> _Step | None:
+        """The step of a ufunc."""
         args = node.args
         if len(args) != ufunc.nin or len(args) > 3:
             return None
-        key: list[Any] = [ufunc, form]
-        for a in args:
-            if a.__class__ is Node:
-                step = self.steps.get(id(a))
-                key += (step.form, step.repeats) if step is not None else (self.form(a), False)
-            else:
-                key += (a.__class__, (a.dtype, a.shape) if isinstance(a, (np.generic, np.ndarray)) else None)
-        place = tuple(key)
-        line = self._lines.get(place)
-        if line is None:
-            made = self._first(node, ufunc, form)
-            if made is None:
-                self._lines[place] = _NOTHING
-                return None
-            row = made.rows[0]
-            if row[4][-1].__class__ is _At:
-                return made
-            chars = [np.dtype(a.value.dtype).char if a.__class__ is _Constant else "" for a in row[4]]
-            self._lines[place] = (row, chars, made.exact, made.saves)
-            return made
-        if line is _NOTHING:
-            return None
-        (code, data, dims, steps, before, name), chars, exact, saves = line
-        operands: list[Any] = [*args, *before[len(args) :]]
-        for i, a in enumerate(args):
-            if a.__class__ is not Node:
-                operands[i] = self._constant(a, chars[i])
-                if operands[i] is None:
-                    return None
-        found = _Step(form, [(code, data, dims, steps, operands, name)], exact=exact)
-        found.saves = saves
-        return found
-
-    def _first(self, node: Node, ufunc: np.ufunc, form: Form) -> _Step | None:
-        """The step of a ufunc for operands of new forms."""
-        args = node.args
         kinds = tuple([self._kind(a) for a in args])
         if None in kinds:
             return None
@@ -778,7 +795,7 @@ def _worth(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step], spen
         _settle(nodes, outputs, steps)
 
 
-def _holds(node: Node, step: _Step, steps: dict[int, _Step]) -> bool:
+def _holds(node: Node, steps: dict[int, _Step]) -> bool:
     """Whether the operands of a step are in the table or have a form that the table can store."""
     return all([id(a) in steps or _form(a.sample) is not None for a in reads_of(node)])  # noqa: C419 - a list is quicker
 
@@ -801,14 +818,15 @@ def _settle(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> 
             del steps[id(o)]
     for node in reversed(nodes):
         step = steps.get(id(node))
-        if step is not None and step.of is not None and id(node) in called and not _in_table(step, steps):
+        if step is not None and step.of is None:
+            continue
+        if step is not None and id(node) in called and not _in_table(step, steps):
             del steps[id(node)]
             step = None
-        if step is None or (step.of is not None and id(node) in called):
+        if step is None or id(node) in called:
             called.update([id(a) for a in reads_of(node)])
     for node in nodes:
-        step = steps.get(id(node))
-        if step is not None and not _holds(node, step, steps):
+        if id(node) in steps and not _holds(node, steps):
             del steps[id(node)]
 
 
@@ -1067,6 +1085,7 @@ class Table:
         self._shown: dict[int, Node] = {}  # arrays in memory that Python reads
         self._walks: dict[int, _Walk] = {}
         self._known: dict[Any, Any] = {}
+        self._renamed: dict[int, Node] = {}
         changed: list[tuple[Node, tuple[Any, ...]]] = []
         nodes = expanded(machine, nodes, changed)
         before = [(node, node.args, node.words) for node in nodes] if changed else []
@@ -1104,28 +1123,37 @@ class Table:
 
     def root(self, node: Node) -> Node:
         """The node whose memory holds a value."""
-        step = self.steps.get(id(node))
-        while step is not None and step.of is not None:
-            node = step.of
-            step = self.steps.get(id(node))
-        return node
+        return self._renamed.get(id(node), node)
+
+    def _find_roots(self) -> None:
+        """Find the roots of all nodes that share memory, in the order of the steps, after the last step is dropped."""
+        renamed = self._renamed = {}
+        for key, step in self.steps.items():
+            of = step.of
+            if of is not None:
+                renamed[key] = renamed.get(id(of), of)
 
     def _lay_out(self, parts: list[Part], outputs: list[Node]) -> None:
         """Find the rows, and allocate a place in memory for each value."""
-        steps, space = self.steps, self.space
+        self._find_roots()
+        steps, space, renamed = self.steps, self.space, self._renamed
         last: dict[int, int] = {}
         shown: list[Node] = [o for o in outputs if id(o) in steps]
         writer: dict[int, int] = {}
         time = 0
         for k, part in enumerate(parts):
+            if part.kind != WALK:
+                time += len(part.nodes)
+                shown += [a for node in part.nodes for a in reads_of(node) if id(a) in steps]
+                continue
             for node in part.nodes:
                 time += 1
-                if part.kind == WALK:
-                    writer[id(node)] = k
-                    for a in reads_of(node):
-                        last[id(self.root(a))] = time
-                else:
-                    shown += [a for a in reads_of(node) if id(a) in steps]
+                writer[id(node)] = k
+                for a in reads_of(node):
+                    key = id(a)
+                    if key in renamed:
+                        key = id(renamed[key])
+                    last[key] = time
         pinned: set[int] = set()
         gives: dict[int, dict[int, Node]] = {}
         for a in shown:
@@ -1140,27 +1168,32 @@ class Table:
                 time += len(part.nodes)
                 continue
             walk = self._walks[k] = _Walk()
+            places = self._places
             for node in part.nodes:
                 for a in reads_of(node):
-                    root = self.root(a)
-                    if id(root) not in steps and id(root) not in self._places:
-                        self._places[id(root)] = space.take(_known(root.sample).nbytes)
-                        walk.takes.append(root)
+                    key = id(a)
+                    if key in renamed:
+                        a = renamed[key]
+                        key = id(a)
+                    if key not in steps and key not in places:
+                        places[key] = space.take(_known(a.sample).nbytes)
+                        walk.takes.append(a)
             for node in part.nodes:
                 time += 1
-                step = steps[id(node)]
-                self._put(walk, node, step, last, pinned, time)
+                self._put(walk, node, steps[id(node)], last, pinned, time)
             walk.gives = list(gives.get(k, {}).values())
 
     def _put(self, walk: _Walk, node: Node, step: _Step, last: dict[int, int], pinned: set[int], time: int) -> None:
         """Append the rows of a node."""
-        space, places = self.space, self._places
+        space, places, renamed = self.space, self._places, self._renamed
         dying: list[Node] = []
         for a in reads_of(node):
-            root = self.root(a)
-            key = id(root)
-            if last[key] == time and key not in pinned and root not in dying:
-                dying.append(root)
+            key = id(a)
+            if key in renamed:
+                a = renamed[key]
+                key = id(a)
+            if last[key] == time and key not in pinned and a not in dying:
+                dying.append(a)
         if step.exact and dying:
             form = step.form
             alike = [r for r in dying if self.is_alike(r, form)]
@@ -1169,14 +1202,15 @@ class Table:
         place = 0
         if step.of is None:
             place = places[id(node)] = space.take(step.form.nbytes)
+        words = walk.words
         for code, data, dims, steps, operands, name in step.rows:
-            words = walk.words
             words += (code, data, dims, steps)
             for a in operands:
                 if a is None:
                     words.append(place)
                 elif a.__class__ is Node:
-                    words.append(places[id(self.root(a))])
+                    key = id(a)
+                    words.append(places[id(renamed[key]) if key in renamed else key])
                 elif a.__class__ is _At:
                     of = a.of
                     start = place if of is None else places[id(self.root(of))] if of.__class__ is Node else None
@@ -1185,7 +1219,8 @@ class Table:
                     words.append(self.flag if a is _FLAG else space.constant(a.value))
             words += _REST[len(operands)]
             walk.rows.append(self.label(name, len(operands)))
-        self._free(dying)
+        if dying:
+            self._free(dying)
         if step.of is None and id(node) not in last and id(node) not in pinned:
             space.give_back(place, step.form.nbytes)
 
@@ -1225,6 +1260,7 @@ class Table:
                     return None
             elif not all([lowering.step(node) is not None for node in item]):  # noqa: C419 - a list is quicker
                 return None
+        self._find_roots()
         if any([id(o) in steps and id(self.root(o)) not in steps for o in outputs]):  # noqa: C419
             return None
         if any([id(o) in steps and steps[id(o)].form.size > _MOST_ELEMENTS for o in outputs]):  # noqa: C419
