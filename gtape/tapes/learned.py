@@ -31,7 +31,9 @@ class Op:
     layout : Layout
         Of the traced result.
     kind : type
-        The class of the raw result.
+        The class of the result of the function.
+    finishes : bool
+        Whether the result becomes a Python float.
     lifted : bool
         Whether Python floats go to the kernel as NumPy scalars.
     bare : bool
@@ -39,18 +41,18 @@ class Op:
     quick : bool
         Whether the eager op is recorded by the generated function of an elementwise op.
     plain : bool
-        Whether the op selects nothing, and no operand is complex or of half precision.
+        Whether no operand is complex or of half precision.
     steps : dict of int to (step, sequence of bool or None, bool)
         By the operands that are recorded, as bits: the backward step of the record (None for an op that is recorded in
         another way), the operands that the record keeps, and whether it keeps the result.
     """
 
-    __slots__ = ("bare", "function", "kind", "layout", "lifted", "plain", "quick", "steps", "text")
+    __slots__ = ("bare", "finishes", "function", "kind", "layout", "lifted", "plain", "quick", "steps", "text")
 
     def __init__(self, function: Any, text: str | None, layout: Any, kind: Any) -> None:
         self.function, self.text, self.layout, self.kind = function, text, layout, kind
         self.bare = kind is float
-        self.lifted = self.quick = self.plain = False
+        self.lifted = self.quick = self.plain = self.finishes = False
         self.steps: dict[int, Any] = {}
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.collector import collector_delayed
 from gtape.base.layout import FLOAT, Layout, layout_of
 from gtape.base.own_files import is_own
 from gtape.declare.primitives import Primitive
@@ -29,7 +30,7 @@ from gtape.engine.rules import RuleStep, plan_for
 from gtape.engine.sweep import short_sweep
 from gtape.engine.worlds import FLOATS, NUMPY, NumPyWorld, off_python, scalar_of
 from gtape.recording import record
-from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
+from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES
 from gtape.tapes.drawn import Draw
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
 from gtape.tapes.lent import Lent
@@ -42,6 +43,7 @@ __all__ = ["Tracer", "tracing"]
 _MOST_DECISIONS = 3  # places of decisions in a message
 # The greatest number of assigned variables. They are assigned together under all their locks, one nested call for each.
 _MOST_ASSIGNED = 100
+_new: Callable[[type], Any] = object.__new__
 
 
 def _assigned_by_library() -> bool:
@@ -366,7 +368,7 @@ class Tracer:
         if not self.open:
             self.refuse("")
         stack = record.peek() or record.idle_stack()
-        if stack.sessions and self._records():
+        if stack.sessions and (self.outer is None or self._records()):
             self._outside.note(tensors)
         key = (prim, *[t._layout for t in tensors]) if not params else None
         known = self._ops.get(key)
@@ -427,11 +429,16 @@ class Tracer:
             self.guard_shape(raws, made._layout.shape)
         elif key is not None and prim.kind != "custom":
             node = raws.node
+            # Eager code chooses by the value between a scalar function and its kernel.
+            finishes = node.function is float and not (prim.scalar is not None and prim.inlined)
+            if finishes and node.args[0].__class__ is Node and len(node.args) == 1:
+                node = node.args[0]
             if node.function is prim.scalar or node.function is prim.kernel:
-                op = Op(node.function, node.text, self.apart(made._layout), expected.__class__)
+                op = Op(node.function, node.text, self.apart(made._layout), node.sample.__class__)
+                op.finishes = node is not raws.node
                 op.lifted = not op.bare and any([s.__class__ is float for s in samples])  # noqa: C419 - a list is quicker
                 op.quick = _is_quick(prim, tensors)
-                op.plain = not (prim.selects or any([t._layout.no_kernel for t in tensors]))  # noqa: C419
+                op.plain = not any([t._layout.no_kernel for t in tensors])  # noqa: C419
                 self._ops[key] = op
         return Traced.of(raws, made._layout)
 
@@ -465,7 +472,10 @@ class Tracer:
             return None
         node = Node(op.function, tuple(args), NO_WORDS, made, op.text)
         self.nodes.append(node)
-        out = Traced()
+        if op.finishes:
+            node = Node(float, (node,), NO_WORDS, float(made), None)
+            self.nodes.append(node)
+        out: Traced = _new(Traced)
         out._value = Raw(self, node)
         out._layout = layout
         out._record = None
@@ -571,6 +581,9 @@ class Tracer:
         ins = None
         if keep is not None:
             ins = tuple(tensors) if op.quick else tuple([t if k else None for t, k in zip(tensors, keep, strict=True)])
+        if prim.selects:  # before the result has a record, because an interrupt may follow
+            for session in recording.sessions:
+                session.selects = True
         out._record = new_record(step, parents, ins, out._value if reads_y else None, recording)
         if stack.note is not None:
             stack.note(out)
@@ -580,7 +593,7 @@ class Tracer:
         """The step of the record of a known op, with what the record keeps; None for the general way."""
         active = tuple([i for i in range(len(tensors)) if bits >> i & 1])
         inexact = out._layout.inexact and all([tensors[i]._layout.inexact for i in active])  # noqa: C419
-        if not inexact or not all([prim.connected(i) for i in active]):  # noqa: C419
+        if not inexact or prim.sparse is not None or not all([prim.connected(i) for i in active]):  # noqa: C419
             return None, None, False
         if op.quick:
             return self._step(prim, active), True, True
@@ -673,8 +686,8 @@ class Tracer:
 
     def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:
         """The cotangents of sources, by a sweep of a session around the call. By the full sweep if requested."""
-        world, kind = (_TRACED_FULL, Sweep) if full else (_TRACED, _Sweep)
-        return full_sweep(world, session, seeds, sources, sparse=False, kind=kind)[0]
+        world = _TRACED_FULL if full else _TRACED
+        return full_sweep(world, session, seeds, sources, sparse=False, kind=_Sweep)[0]
 
     def _short(self, seeds: list[Any], sources: list[Any], *, keep: bool = False, batch: int | None = None) -> Any:
         sessions = {s for r, _ in seeds for s in r[TAPES].sessions}
@@ -689,7 +702,7 @@ class Tracer:
             self.refuse("has a gradient that is infinite or NaN in the traced call")
         if world is not NUMPY:
             self.refuse("sweeps in another world")
-        return full_sweep(_TRACED_FULL, session, seeds, sources, **how)
+        return full_sweep(_TRACED_FULL, session, seeds, sources, kind=_Sweep, **how)
 
     def _identity(self, start: Any, layout: Any, sources: list[Any]) -> Any:
         """The same as `gtape.engine.jacobians.from_identity`, for traced values."""
@@ -707,18 +720,27 @@ class Tracer:
                 made[i] = dense(d) if made[i] is None else made[i] + dense(d)
         return made
 
-    def stamp(self, rule: Rule, given: list[Any]) -> list[Raw]:
-        """Repeat the calls that a rule made before, on other values of the same kinds. Returns the results."""
+    def stamp(self, rule: Rule, given: list[Any]) -> list[Raw] | None:
+        """Repeat the calls that a rule made before, on other values of the same kinds.
+
+        Returns the results; None, without nodes, if a call raises an error because of its values.
+        """
         known = given
+        start = len(self.nodes)
         values = [a.sample if a.__class__ is Node else a for a in given]
         nodes, run = self.nodes, self.true_run
         for function, operands, constants, words, text, bare in rule.calls:
-            args = tuple([known[k] if k >= 0 else constants[k] for k in operands])
-            samples = [values[k] if k >= 0 else constants[k] for k in operands]
+            if constants:
+                args = tuple([known[k] if k >= 0 else constants[k] for k in operands])
+                samples = [values[k] if k >= 0 else constants[k] for k in operands]
+            else:
+                args = tuple([known[k] for k in operands])
+                samples = [values[k] for k in operands]
             try:
                 made = function(*samples) if bare else run(function, *samples, **words)
-            except ArithmeticError:
-                self.refuse("divides by zero or overflows in the traced call")
+            except (ArithmeticError, ValueError):  # outside of the domain of a function of Python floats
+                del nodes[start:]
+                return None
             node = Node(function, args, words, made, text)
             nodes.append(node)
             known.append(node)
@@ -732,22 +754,32 @@ class _Sweep(Sweep):
     def pass_on(self, record: Any, parents: Any, g: Any, mask: Any) -> None:
         """Pass the cotangent that arrived at a record to its parents."""
         whole = record[STEP]
-        if self.batch is not None or g.__class__ is not Raw or mask is not None or whole.__class__ not in _STEPS:
+        kind = whole.__class__
+        step = whole.step if kind is FunctionType else whole
+        # A custom gradient may have returned a cotangent that no later rule takes, which the general way reports.
+        alone = self.batch is not None or mask is not None or self.misshapen is not None or self.mistyped is not None
+        if alone or g.__class__ is not Raw or kind not in _STEPS or _makes_other_calls(step):
             super().pass_on(record, parents, g, mask)
             return
-        step = step_of(record)
         tracer, node, ins, out = g.tracer, g.node, record[INS], record[OUT]
-        alone = step.params or step.prim.kind == "custom" or step.prim.sparse is not None
         # An op on only constants that the tape watches has the record of an eager op.
-        if alone or (ins.__class__ is not tuple and (ins is not None or step.layouts is None)):
+        if ins.__class__ is not tuple and (ins is not None or step.layouts is None):
             super().pass_on(record, parents, g, mask)
             return
-        given = [node, out.node if out.__class__ is Raw else out]
+        lift = self.world.lift
+        given = [node, out.node if out.__class__ is Raw else lift(out)]
         kinds = 0
-        for t in ins or ():
-            v = None if t is None else t._value
-            given.append(v.node if v.__class__ is Raw else v)
-            kinds = 4 * kinds + (0 if t is None else 1 if v.__class__ is Raw else 2)
+        if ins is not None:
+            for t in ins:
+                kinds *= 4
+                v = None if t is None else t._value
+                if v.__class__ is Raw:
+                    kinds += 1
+                    v = v.node
+                elif v is not None:
+                    kinds += 2
+                    v = lift(v)
+                given.append(v)
         # The places of operands that occur twice are noted, because the operands of calls do not tell them apart.
         same = None
         if len(set(map(id, given))) < len(given):
@@ -756,34 +788,43 @@ class _Sweep(Sweep):
         sample = node.sample
         form = float if sample.__class__ is float else (sample.__class__, sample.shape, sample.dtype.char)
         layout = None if ins is None or step.layouts is not None else ins[0]._layout
-        key = (whole, layout, kinds, same, form)
+        key = (whole, lift, layout, kinds, same, form)
         rule = tracer.rules.get(key, _UNKNOWN)
-        if rule is None:
-            super().pass_on(record, parents, g, mask)
-            return
+        made: list[Any] | None
         if rule is _UNKNOWN:
             made = self._learned(key, step if layout is None else step.on(layout), record, g)
         else:
-            made = tracer.stamp(rule, given)
+            made = None if rule is None else tracer.stamp(rule, given)
+        if made is None:
+            super().pass_on(record, parents, g, mask)
+            return
+        session = self.session
         for parent, c in zip(parents, made, strict=True):
-            if c is not None and self.session in parent[TAPES].sessions:
+            if c is not None and session in parent[TAPES].sessions:
                 self.arrive(parent, c)
 
     def _learned(self, key: Any, step: Any, record: Any, g: Any) -> list[Any]:
         """The cotangents by the rule. The tracer keeps the calls of the rule for repetition."""
-        tracer = g.tracer
-        y, xs = record[OUT], step.layouts
+        tracer, lift = g.tracer, self.world.lift
+        out, xs = record[OUT], step.layouts
+        y = out if out.__class__ is Raw else lift(out)
         given = [
-            None if t is None else t._value if t._value.__class__ is Raw else distinct(t._value)
+            None if t is None else t._value if t._value.__class__ is Raw else distinct(lift(t._value))
             for t in record[INS] or ()
         ]  # fmt: skip
         start = len(tracer.nodes)
+        lifted = lift(y)
         if given:
-            xs = tuple([a if v is None else v for v, a in zip(given, xs, strict=True)])
-        made = step.cotangents(self.world, g, y, xs)
+            xs = tuple([a if v is None else lift(v) for v, a in zip(given, xs, strict=True)])
+        made = step.cotangents(self.world, g, lifted, xs)
         nodes = [c.node if c.__class__ is Raw else None for c in made]
         tracer.rules[key] = rule_of([_noted(v) for v in (g, y, *given)], tracer.nodes[start:], nodes)
         return made  # type: ignore[no-any-return]
+
+
+def _makes_other_calls(step: RuleStep) -> bool:
+    """Whether a step may call other kernels for operands of the same kinds."""
+    return bool(step.params) or step.prim.kind == "custom" or step.prim.sparse is not None
 
 
 _STEPS = (RuleStep, FunctionType)
@@ -854,7 +895,7 @@ def tracing(outer: Any = None) -> Iterator[Tracer]:
     idle = record.idle_stack()
     run = idle.run
     tracer = Tracer(run, outer)
-    with record.off(() if outer is None else (outer,), probe={}):
+    with collector_delayed(), record.off(() if outer is None else (outer,), probe={}):
         idle.run = record.get_stack().run = tracer
         try:
             yield tracer
