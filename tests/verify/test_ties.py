@@ -263,3 +263,14 @@ def test_the_slopes_at_a_tie_are_said_to_be_those_of_the_op_alone(f: Any) -> Non
     assert finding.verdict == "convention"
     assert f"if the inputs of {finding.op} move apart along a direction" in finding.reason
     assert f"the slope of {finding.op} alone is" in finding.reason
+
+
+def test_a_kink_before_an_op_of_several_outputs_is_judged() -> None:
+    def f(x: Any) -> Any:
+        first, rest = tf.split(x, [1, 3])
+        v = tf.concat([rest, first], 0) * x - x
+        return m.igamma(0.4 + tf.abs(0.25 * v), 0.4 + x * x)
+
+    report = check(f, np.array([0.0, 1.0, 2.0, 0.0]))
+    assert report.ok
+    assert any(found.verdict == "convention" and found.op == "abs" for found in report.findings)

@@ -163,9 +163,14 @@ def _reached(
         return [read_by(np.shape(inputs[a]), m) for a, m in zip(node.active, masks, strict=True)]
     like = [node.output, *[inputs[a] for a in node.active]]
     if node.kind == "op" and node.prim.kind == "linear" and all(is_floating(v) and not is_complex(v) for v in like):
-        # Sums of random numbers are 0 for no element that is read.
-        weights = np.where(mask, rng.uniform(0.5, 1.0, np.shape(mask)), 0.0)
         arrays = [np.asarray(v) for v in inputs]
-        made = by_rule(NUMPY, node, weights, node.output, arrays, arrays)
+        made = by_rule(NUMPY, node, _weights(node.output, mask, rng), node.output, arrays, arrays)
         return [np.asarray(c) != 0 for c in made]
     return [_all(program, node.inputs[a]) for a in node.active]
+
+
+def _weights(output: Any, mask: Any, rng: Any) -> Any:
+    """Random cotangents of an op's output, 0 outside a mask, whose sums are 0 for no element that is read."""
+    if isinstance(output, tuple):
+        return tuple(_weights(part, mask, rng) for part in output)
+    return np.where(mask, rng.uniform(0.5, 1.0, np.shape(output)), 0.0)
