@@ -274,3 +274,29 @@ def test_a_kink_before_an_op_of_several_outputs_is_judged() -> None:
     report = check(f, np.array([0.0, 1.0, 2.0, 0.0]))
     assert report.ok
     assert any(found.verdict == "convention" and found.op == "abs" for found in report.findings)
+
+
+def _fake_quantised(w: Any) -> Any:
+    step = tf.reduce_max(tf.abs(w)) / 127.0
+    return tf.reduce_sum(tf.round(w / step) * step)
+
+
+WHOLE = {
+    "quotient": (lambda x: tf.round(x / (x / 7.0)) * x, 0.3),
+    "rint": (lambda x: m.rint(x / (x / 7.0)) * x, 0.3),
+    "product of roots": (lambda x: tf.round(tf.sqrt(x) * tf.sqrt(x)) * x, 3.0),
+    "an even number": (lambda x: tf.round(x / (x / 4.0)) * x, 0.3),
+    "fake quantisation": (_fake_quantised, [[0.1, -1.3], [0.7, 0.25]]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_round_has_a_derivative_at_a_whole_number_that_is_computed(name: str) -> None:
+    f, at = WHOLE[name]
+    report = check(f, np.array(at))
+    assert (report.verdict, report.findings) == ("correct", [])
+
+
+def test_round_is_at_a_tie_halfway_between_whole_numbers() -> None:
+    report = check(lambda x: tf.round(x / (x / 7.0) + 0.5) * x, 0.3)
+    assert report.verdict == "convention"

@@ -39,10 +39,11 @@ scalar("floordiv", lambda x, y: sp.floor(x / y))
 
 
 def _rint(x: sp.Expr) -> sp.Expr:
-    below = sp.floor(x)
-    half = sp.Rational(1, 2)
-    even = 2 * sp.floor((below + 1) / 2)  # the even one of two neighbours
-    return sp.Piecewise((below, x - below < half), (below + 1, x - below > half), (even, True))
+    # The only comparisons are at k + 1/2, because enclosures of a whole number that is computed stay open at it.
+    shifted = x + sp.Rational(1, 2)
+    nearest = sp.floor(shifted)
+    even = 2 * sp.floor(nearest / 2)  # the even one of two neighbours
+    return sp.Piecewise((even, sp.Eq(shifted, nearest)), (nearest, True))
 
 
 scalar("rint", _rint)
