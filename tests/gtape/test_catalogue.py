@@ -91,6 +91,16 @@ def test_a_rule_that_is_looked_up_by_name_imports_what_declares_it() -> None:
     assert _fresh(code) == ["gtape.ops.linalg.cholesky", False, False]
 
 
+def test_a_check_of_lost_digits_imports_only_the_families_of_its_ops() -> None:
+    code = (
+        "import gtape as tf, numpy as np, json\n"
+        "from gtape.declare.primitives import REGISTRY\n"
+        "report = tf.verify.check(lambda x: tf.reduce_sum(((x + 1e6) - 1e6) ** 2 / tf.exp(x)), np.array([0.3, 0.1]))\n"
+        "print(json.dumps([report.verdict, REGISTRY.complete]))"
+    )
+    assert _fresh(code) == ["cancellation", False]
+
+
 def test_all_names_are_there_whatever_was_used_first() -> None:
     code = (
         "import gtape as tf, json\n"

@@ -16,6 +16,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.namespaces import catalogue
 from gtape.symbolic.balls import precision, to_double_double
 from gtape.verify import check, exact, judge
+from gtape.verify.judging import judgement
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.programs.mutants import TRANSFORMS, planted, scaled
 from gtape.verify.proofs.proof import prove
@@ -492,3 +493,22 @@ def test_a_complex_factor_with_differences_of_0_is_checked() -> None:
     """Some outputs beside the point are those of the point, so that no power of the step tells them apart."""
     a = np.array([[1 + 1e-8j, 1.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
     assert check(tf.linalg.qr, a).verdict == "correct"
+
+
+def test_kinks_of_complex_ops_are_searched_once_for_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = list[int]()
+    search = judgement.kinks_met
+
+    def counted(program: Any, oracle: Any, order: int) -> Any:
+        searches.append(order)
+        return search(program, oracle, order)
+
+    monkeypatch.setattr(judgement, "kinks_met", counted)
+
+    def lossy(x: Any) -> Any:
+        z = tf.cast(x, tf.complex128)
+        return tf.math.real(tf.exp(1j * tf.reduce_sum((z + 1e6) - 1e6) ** 2 / (z[0] + 1j)))
+
+    report = check(lossy, np.array([0.3, 0.1]), order=2)
+    assert report.verdict == "cancellation"
+    assert searches == [1, 2]

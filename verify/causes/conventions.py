@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import acb, arb
@@ -214,11 +214,11 @@ def _at_filled_point(node: Node, at: list[Any], a: int) -> Finding | None:
     shown, sides = complex(slope), [{a: turn} for turn in _TURNS]
     among = [sides] if len(node.active) < 2 else [sides, _turns_of(node.active)]
     for ways in among:
-        apart = [found for way in ways if (found := _apart_along(node, at, a, way, here, slope)) is not None]
-        if apart and all(jumps for jumps, _ in apart):
+        apart = _apart_along_all(node, at, a, ways, here, slope)
+        if apart.jumps:
             reason = f"a jump: the value here, {complex(here):.6g}, is the limit from no side"
             return Finding("convention", got=shown, inside=True, reason=reason)
-        if apart and all(kinks for _, kinks in apart):
+        if apart.kinks:
             reason = f"a kink: the slope here, {shown:.6g}, is the limit from no side"
             return Finding("convention", got=shown, inside=None, reason=reason)
     return None
@@ -268,9 +268,29 @@ def _turns_of(active: Iterable[int]) -> list[dict[int, Any]]:
     return [dict(way) for way in itertools.product(*turns)]
 
 
-def _apart_along(
-    node: Node, at: list[Any], a: int, way: dict[int, Any], here: acb, slope: acb
-) -> tuple[bool, bool] | None:
+class _Apart(NamedTuple):
+    """Whether values, and derivatives, stay apart from those at a point."""
+
+    jumps: bool
+    kinks: bool
+
+
+def _apart_along_all(node: Node, at: list[Any], a: int, ways: list[dict[int, Any]], here: acb, slope: acb) -> _Apart:
+    """As `_apart_along`, along all ways with finite numbers; False without such a way.
+
+    The first way along which both come close decides, so that smooth points take one way.
+    """
+    known, apart = False, _Apart(True, True)
+    for way in ways:
+        found = _apart_along(node, at, a, way, here, slope)
+        if found is not None:
+            known, apart = True, _Apart(apart.jumps and found.jumps, apart.kinks and found.kinks)
+            if not any(apart):
+                break
+    return apart if known else _Apart(False, False)
+
+
+def _apart_along(node: Node, at: list[Any], a: int, way: dict[int, Any], here: acb, slope: acb) -> _Apart | None:
     """Whether values, and derivatives by argument `a`, stay apart from those at a point; None if they are not finite.
 
     Parameters
@@ -291,7 +311,7 @@ def _apart_along(
     if not all(x.is_finite() for x in (*gaps, *slopes)):
         return None
     (near, far), (flat, steep) = gaps, slopes
-    return _stays_apart(near, far, abs(here)), _stays_apart(flat, steep, abs(slope))
+    return _Apart(_stays_apart(near, far, abs(here)), _stays_apart(flat, steep, abs(slope)))
 
 
 def _stays_apart(near: arb, far: arb, size: arb) -> bool:
@@ -618,8 +638,11 @@ def elements_crossed(program: Program, oracle: Oracle, node: Node, inputs: list[
                 here = _partial_here(p, node, y, xs)
                 found |= _kinked(node, a, here, to_float(objects(p(BALLS, there, *exact, **node.params))), xs, exact)
         return found
+    # Without a kink there are no shares, and a search for them would import all ops.
+    if node.prim.kind == "elementwise" or not node.prim.kinks or not np.size(node.output):
+        return None
     share = REGISTRY.get(node.name if node.name.endswith("_share") else f"{node.name}_share")
-    if share is None or not np.size(node.output):
+    if share is None:
         return None
     # Rounding may make or break a tie; the shares of the elements show which ones are the greatest. A gradient that
     # the program takes computes the shares itself.

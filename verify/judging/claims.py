@@ -19,7 +19,7 @@ from gtape.verify.bounds.noise import RUNS, coarsest, global_bounds, spreads_in
 from gtape.verify.bounds.real_moves import RealMoves
 from gtape.verify.bounds.sided_noise import SidedWorld
 from gtape.verify.causes.branches import branches_met, isolated_branches
-from gtape.verify.causes.conventions import inputs_at_kinks, kinks_met
+from gtape.verify.causes.conventions import inputs_at_kinks
 from gtape.verify.judging.branches_beside import BranchesBeside, differs
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
@@ -32,7 +32,6 @@ from gtape.verify.judging.unrecorded import unrecorded
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.oracles.oracle import Oracle
-from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding, Report, merged
 
@@ -309,9 +308,7 @@ class Claim(Gradient):
         if self.smooth():
             return {}
         oracle, found = self._oracle(), dict[int, Any]()
-        kept = (oracle.shared or Shared()).get
-        met = kept("kinks", lambda: kinks_met(self.program, oracle, self.order))
-        for j, mask in inputs_at_kinks(self.program, oracle.env, met).items():
+        for j, mask in inputs_at_kinks(self.program, oracle.env, self.kinks(oracle)).items():
             value = np.asarray(self.program.nodes[j].output)
             if mask.any() and value.dtype.kind in "fc" and np.isfinite(value).all():
                 mask = mask & np.asarray(objects(BALLS.lift(value) - oracle.env[j]) == 0, dtype=bool)

@@ -228,7 +228,7 @@ class Judgement(Causes):
         return self.nearby(count, SPREADS)
 
     def real_moves(self) -> list[RealMoves]:
-        if self.program.size > MANY or kinks_met(self.program, self._oracle(), self.order):
+        if self.program.size > MANY or self.kinks(self._oracle()):
             return []
         # The ties of moved values are none of the derivative's.
         apart = contextlib.nullcontext() if assumed.get("ties") is None else ties_assumed()
@@ -238,7 +238,18 @@ class Judgement(Causes):
     def kinked(self) -> bool:
         if any(n.kind == "op" and n.prim.kind == "implicit" for n in self.program.nodes):
             return True  # at equal eigenvalues, the derivative of what depends on single vectors takes any value
-        return bool(kinks_met(self.program, self._oracle(), self.order))
+        return bool(self.kinks(self._oracle()))
+
+    def kinks(self, oracle: Oracle) -> list[Finding]:
+        """The kinks that ops meet, searched once for all rows, because kinks depend on no cotangent.
+
+        Parameters
+        ----------
+        oracle : Oracle
+            With the exact values of all nodes.
+        """
+        known = oracle.shared or Shared()
+        return [copy(f) for f in known.get("kinks", lambda: kinks_met(self.program, oracle, self.order))]
 
     def smooth(self) -> bool:
         return not any(n.kind == "op" and (n.prim.kinks or n.prim.selects) for n in self.program.nodes)
@@ -780,7 +791,8 @@ class Judgement(Causes):
         program, order = self.program, self.order
         self.crossed, self.excused = False, []
         oracle = self.last = self.oracle()
-        oracle.shared = self.shared
+        # A single row asks for the same kinks several times, too.
+        oracle.shared = Shared() if self.shared is None else self.shared
         around = None
         oracle.evaluate_once()
         exact, failures = self.certified(oracle, report)
@@ -812,8 +824,7 @@ class Judgement(Causes):
         except (ValueError, IndexError, TypeError):
             report.findings = [Finding("undecided", order=order, at=oracle.flips[0], reason=_OTHER_SHAPES)]
             return
-        known = oracle.shared or Shared()  # kinks depend on no cotangent
-        met = [copy(f) for f in known.get("kinks", lambda: kinks_met(program, oracle, order))]
+        met = self.kinks(oracle)
         choices, guards = choices_met(program, oracle, order, self.derivative)
         met += choices
         if self.shared is not None:
@@ -935,7 +946,7 @@ class Judgement(Causes):
         if not customs:
             return []
         program = self.program
-        met = {(f.op, f.line) for f in kinks_met(program, oracle, self.order)}
+        met = {(f.op, f.line) for f in self.kinks(oracle)}
         inside = [inside_of(oracle, node) for node in customs]
         found = [any((program.nodes[i].name, program.nodes[i].line) in met for i in body) for body in inside]
         if not all(found):
