@@ -316,3 +316,15 @@ def test_a_product_of_small_numbers_underflows_also_beside_a_cancellation() -> N
         return tf.sqrt(tf.reduce_sum(x * x)) + tf.nn.relu((x[0] + 1e8) - 1e8)
 
     assert "range" in {v.verdict for v in check(f, np.array([1e-30, 1e-30], np.float32)).findings}
+
+
+def test_an_underflow_is_no_cause_of_an_error_that_is_far_larger_than_what_it_loses() -> None:
+    """The subnormal slopes of the logsumexp lose at most 1e-38, and the number is off by 5e-25."""
+
+    def f(m: Any, logits: Any) -> Any:
+        x, w = tf.constant([[2.5], [8.0], [13.5]]), tf.constant([1.0, 54.6, 0.135])
+        return tf.reduce_sum(tf.reduce_logsumexp(tf.nn.log_softmax(logits) - 0.5 * (x - m) ** 2 * w, 1))
+
+    report = check(f, np.float32([0.0, 1.0, 5.0]), np.float32([0.0, -30.0, 3.0]), order=2)
+    far = [v for v in report.findings if v.got is not None and abs(v.got) > 1e-30]
+    assert {v.verdict for v in far} == {"cancellation"}

@@ -122,7 +122,12 @@ def noisy_values(program: Program, world: Any) -> dict[int, Any]:
 
 
 def reached_from(
-    run: Callable[[NoiseWorld], list[Any]], dtype: Any, nodes: set[int], place: Any = None, by: float | None = None
+    run: Callable[[NoiseWorld], list[Any]],
+    dtype: Any,
+    nodes: set[int],
+    place: Any = None,
+    by: float | None = None,
+    least: dict[int, Any] | None = None,
 ) -> list[Any]:
     """Masks of the results that depend on the values or cotangents of some nodes; None where all results may depend on
     them.
@@ -137,16 +142,20 @@ def reached_from(
         One element of these nodes; all of them by default.
     by : float, optional
         How far the values and cotangents move. Results then count as dependent if they move by an eighth of a unit.
+    least : dict, optional
+        The place of a result in the list -> how far its elements must move at least to count as dependent.
     """
     world = NoiseWorld(np.random.default_rng(7), dtype)
     base = run(world)
     world = NoiseWorld(np.random.default_rng(7), dtype)
     world.nudged_nodes, world.nudged_at, world.nudged_by = nodes, place, by
-    room = 0.0 if by is None else float(np.finfo(dtype).eps) / 8
+    room, most = 0.0 if by is None else float(np.finfo(dtype).eps) / 8, least or {}
     with np.errstate(all="ignore"):
         return [
-            None if a is None or b is None else ~(np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= room * np.abs(a)))
-            for a, b in zip(base, run(world), strict=True)
+            None
+            if a is None or b is None
+            else ~(np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= np.maximum(room * np.abs(a), most.get(k, 0.0))))
+            for k, (a, b) in enumerate(zip(base, run(world), strict=True))
         ]
 
 

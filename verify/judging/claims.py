@@ -348,9 +348,7 @@ class Claim(Gradient):
         if not self.program.sources[s]:  # no formula of the function can lose a derivative that it does not have
             return [Told(wrong.mask, "rule", _ZERO)]
         infinite = wrong.mask & ~np.isfinite(wrong.got)
-        beyond = self.left(s, infinite) if infinite.any() else None
-        if beyond is not None:
-            (verdict, reason, op, line), left = beyond
+        for (verdict, reason, op, line), left in self.left(s, infinite) if infinite.any() else ():
             told.append(Told(left, verdict, reason, op, line, ok=False))
             wrong = wrong._replace(mask=wrong.mask & ~left)
         dtypes = [d for d in (wrong.got.dtype, coarsest(self.program)) if d.kind in "fc"]

@@ -12,7 +12,7 @@ Numbers beyond all three have another cause, which `Causes` finds element by ele
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,9 +173,14 @@ class Causes:
         """Whether no op has a kink, a jump or a tie anywhere."""
         raise NotImplementedError
 
-    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
-        """The cause if a value along the program left the range of its dtype, and the masked elements of array `s` that
-        this value reaches; otherwise None.
+    def left(self, s: int, mask: Any, off: Any = None) -> Iterator[tuple[Cause, Any]]:
+        """Each value along the program that left the range of its dtype as a cause, with the masked elements of array
+        `s` that this value reaches.
+
+        Parameters
+        ----------
+        off : float array, optional
+            The errors of the elements. An underflow explains only those that it can make.
         """
         raise NotImplementedError
 
@@ -777,10 +782,8 @@ class Comparison:
             decimal = half_lost & (off <= tight + self._bound("moved_decimals", s, shape=g.shape))
             half_lost, cancelled = half_lost & ~decimal, cancelled & ~decimal
             told.append(Told(decimal, "conditioning", _MOVED_DECIMALS))
-        for mask in (none, half_lost):
-            found = self._causes.left(s, mask) if mask.any() else None
-            if found is not None:
-                (verdict, reason, op, line), reached = found
+        for mask, error in ((none, None), (half_lost, off)):
+            for (verdict, reason, op, line), reached in self._causes.left(s, mask, error) if mask.any() else ():
                 told.append(Told(reached, verdict, reason, op, line, ok=False))
                 none, half_lost = none & ~reached, half_lost & ~reached
         reason = "the program's own arithmetic loses all digits: numbers that differ exactly are equal as floats"

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any
 
@@ -98,6 +98,9 @@ __all__ = ["MANY", "Judgement", "first_bits", "nodes_of", "precisions_of", "term
 _FEW, _FEW_SLOW = 100_000, 2_000
 _MANY_PAIRS = 16  # of sides of a custom gradient, so that their sums do not agree by chance
 _FEW_LOST = 8  # values outside of their range that are tried
+# An underflow explains an error if the most that it loses moves the number by this share of the error; the rest leaves
+# room for other underflows.
+_EXPLAINS = 2.0**-10
 _NEARBY = 16  # moves of the inputs that may cross a kink
 _TOGETHER = 48  # moves of the inputs with which claims are compared as a whole
 _BUILD = 32  # of these moves, from which the direction follows
@@ -382,26 +385,33 @@ class Judgement(Causes):
         dtypes = [made[bits] for bits in sorted(made, reverse=True)[1:]]
         return [(dtype, reached_from(self.nudged, self.dtype, nodes)) for dtype, nodes in dtypes]
 
-    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
-        cause = self.beyond_range(self._oracle(), s, mask) or self.overflow()
-        if cause is None:
-            return None
-        reached = reached_from(self.nudged, self.dtype, {n.index for n in nodes_of(self.program, cause)})[s]
-        return cause, mask if reached is None else mask & reached
+    def left(self, s: int, mask: Any, off: Any = None) -> Iterator[tuple[Cause, Any]]:
+        known = False
+        for cause, lost in itertools.islice(left_the_range(self.program, self._oracle()), _FEW_LOST):
+            reached = self._reached_by(cause, lost, None if off is None else {s: off * _EXPLAINS})[s]
+            some = mask if reached is None else mask & reached
+            if lost is None or some.any():
+                known, mask = True, mask & ~some
+                yield cause, some
+            if lost is None or not mask.any():
+                return
+        beyond = None if known else self.overflow()
+        if beyond is not None:
+            reached = self._reached_by(beyond, None)[s]
+            yield beyond, mask if reached is None else mask & reached
 
-    def beyond_range(self, oracle: Oracle, source: int | None = None, mask: Any = True) -> Cause | None:
-        """The first value, slope or cotangent outside of its range on which the derivative depends; or some elements
-        of the derivative by one source.
+    def _reached_by(self, cause: Cause, lost: float | None, least: dict[int, Any] | None = None) -> list[Any]:
+        """As `reached_from`, for what an underflow loses, or for an overflow."""
+        nodes = {n.index for n in nodes_of(self.program, cause)}
+        return reached_from(self.nudged, self.dtype, nodes, by=lost, least=None if lost is None else least)
+
+    def beyond_range(self, oracle: Oracle) -> Cause | None:
+        """The first value, slope or cotangent outside of its range on which the derivative depends.
 
         A saturated unit underflows, too, and nothing depends on what it loses.
         """
         for cause, lost in itertools.islice(left_the_range(self.program, oracle), _FEW_LOST):
-            if lost is None:
-                return cause
-            nodes = {n.index for n in nodes_of(self.program, cause)}
-            reached = reached_from(self.nudged, self.dtype, nodes, by=lost)
-            some = reached if source is None else [reached[source]]
-            if any(m is None or (m & mask).any() for m in some):
+            if lost is None or any(m is None or m.any() for m in self._reached_by(cause, lost)):
                 return cause
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -266,8 +267,8 @@ class _Unexcused(Causes):
     def real_moves(self) -> list[RealMoves]:
         return []
 
-    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
-        return None
+    def left(self, s: int, mask: Any, off: Any = None) -> Iterator[tuple[Cause, Any]]:
+        return iter(())
 
     def wrong(self, wrong: Wrong) -> list[Told]:
         return [Told(wrong.mask, "rule", "")]
