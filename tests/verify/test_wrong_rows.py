@@ -211,3 +211,28 @@ def test_elements_of_large_programs_move_in_floats(monkeypatch: pytest.MonkeyPat
     assert (found.verdict, found.op, found.element) == ("rule", "off", (0, (12, 34)))
     assert floats
     assert not exact
+
+
+@tf.custom_gradient
+def wrongly_doubled(x: Any) -> Any:
+    return 2.0 * x, lambda g: 3.0 * g
+
+
+@pytest.mark.parametrize("f", [lambda x: wrongly_doubled(tf.sin(x)) ** 2, lambda x: tf.sin(wrongly_doubled(x)) * x])
+def test_a_custom_gradient_that_is_wrong_at_order_1_is_not_searched_again_at_order_2(
+    f: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blamed = list[int]()
+    blame = examine.blame
+
+    def counted(program: Any, oracle: Any, failures: Any, got: Any, order: int, *rest: Any) -> Any:
+        blamed.append(order)
+        return blame(program, oracle, failures, got, order, *rest)
+
+    monkeypatch.setattr(examine, "blame", counted)
+    first, second = check(lambda x: tf.reduce_sum(f(x)), X, order=2).findings
+    assert set(blamed) == {1}
+    assert (first.verdict, first.op, first.order, second.verdict, second.op) == (
+        "rule", "wrongly_doubled", 1, "rule", "wrongly_doubled",
+    )  # fmt: skip
+    assert second.order == 2 and "a lower order found its gradient wrong" in second.reason

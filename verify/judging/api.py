@@ -238,6 +238,7 @@ def _checked(recording: Recording) -> Report:
             told = {(f.verdict, f.op, f.line) for f in report.findings if f.ok and f.order < k}
             one.findings = [f for f in one.findings if not f.ok or f.lost or (f.verdict, f.op, f.line) not in told]
             report.extend(one)
+        rows.know(report.findings)
         known = {(f.verdict, f.op, f.reason) for f in report.findings}
         left = unrecorded(recording, k)
         rest = [f for f in left.findings(k) if (f.verdict, f.op, f.reason) not in known]

@@ -64,6 +64,8 @@ __all__ = ["UNSTABLE", "Gradient", "Rows", "examine"]
 
 UNSTABLE = "the rule is right, but its formula loses digits that the problem does not"
 
+_WRONG_BELOW = "a lower order found its gradient wrong, so the numbers of this order were not examined further"
+
 
 class Gradient(Judgement):
     """The judgement of the gradient of a program.
@@ -174,8 +176,44 @@ class Gradient(Judgement):
         return not wrong
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
+        known = self._wrong_below()
+        if known:
+            return [Finding("rule", order=self.order, at=node, reason=_WRONG_BELOW) for node in known]
         trusted = self._conventions(oracle)
         return blame(self.program, oracle, failures, self.got, self.order, trusted, self._harmless(oracle, trusted))
+
+    def _wrong_below(self) -> list[Node]:
+        """The custom gradients that a lower order found wrong, if a sweep through their bodies agrees with the mirrors.
+
+        The inner gradients of the program are derivatives of lower orders, so their failures are known already.
+        """
+        below = frozenset() if self.shared is None else self.shared.wrong_below
+        users = [n for n in self.program.nodes if n.kind == "custom" and below and n.prim.declared is None]
+        wrong = [n for n in users if (n.name, n.line) in below]
+        if not wrong:
+            return []
+        trusted = frozenset([n.index for n in users if n not in wrong])
+        by_bodies = self._through_bodies(trusted)
+        try:
+            left = certify(by_bodies, by_bodies.replay())
+        except (ArithmeticError, ValueError, TypeError, IndexError, TooDeep):  # a wrong rule may give other shapes
+            return []
+        return [] if any(f.mark is None for f in left) else list({(n.name, n.line): n for n in wrong}.values())
+
+    def _through_bodies(self, trusted: frozenset[int]) -> Oracle:
+        """An oracle that takes the bodies of all custom gradients but the trusted ones, with the values of all nodes.
+
+        Parameters
+        ----------
+        trusted : frozenset of int
+            As for `blame`.
+        """
+        by_bodies = Oracle(self.program, self.seeds, by_bodies=True)
+        by_bodies.trusted = trusted
+        if self.shared is not None:
+            by_bodies.shared = self.shared.get(("through bodies", trusted), Shared)
+        by_bodies.evaluate_once()
+        return by_bodies
 
     def _harmless(self, oracle: Oracle, trusted: frozenset[int]) -> Callable[[int, Any, frozenset[int]], Any]:
         """A function of a source, its exact numbers and the faulty nodes: which numbers are right or have a harmless
@@ -203,11 +241,7 @@ class Gradient(Judgement):
                 comparable = by_rules is not None and np.shape(by_rules) == got.shape
                 explained = by_fault(by_rules, exact, got) if comparable else np.False_
                 if not known:
-                    by_bodies = Oracle(self.program, self.seeds, by_bodies=True)
-                    by_bodies.trusted = trusted
-                    if self.shared is not None:
-                        by_bodies.shared = self.shared.get(("through bodies", trusted), Shared)
-                    by_bodies.evaluate_once()
+                    by_bodies = self._through_bodies(trusted)
                     by_bodies.replay()
                     known.append(by_bodies)
                 self.last = known[0]
@@ -579,7 +613,12 @@ class Rows:
         self._compares = plain
         self._program: Program | None = None
         self.shared = Shared()
+        self._wrong: frozenset[tuple[str | None, Any]] = frozenset()
         self._plain: Plain | None = None
+
+    def know(self, findings: list[Finding]) -> None:
+        """Take note of the wrong rules of one order, so that no row of a higher order searches them again."""
+        self._wrong |= {(f.op, f.line) for f in findings if f.verdict == "rule" and not f.ok and f.op is not None}
 
     def as_plain(self, seeds: list[Any], got: list[Any]) -> bool | None:
         """Whether a plain tape returns the same row, bit for bit; None if no plain tape ran."""
@@ -591,6 +630,7 @@ class Rows:
         new = program is not self._program
         if new:
             self._program, self.shared = program, Shared()
+            self.shared.wrong_below = self._wrong
             self._plain = Plain(program) if self._compares else None
         judged = self._judge(seeds, got, locally=locally)
         if self._plain is None or not judged.ok:

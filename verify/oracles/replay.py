@@ -54,6 +54,8 @@ class Shared:
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
         # Sets of faulty nodes whose errors no bound excused in an earlier row.
         self.beyond: set[frozenset[int]] = set()
+        # The ops and lines of custom gradients that a lower order found wrong.
+        self.wrong_below: frozenset[tuple[str | None, Any]] = frozenset()
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
         """The result of `make`, which is called once for each precision, and again where notes are taken.
