@@ -52,6 +52,7 @@ def float_of(value: Any, owner: str, name: str) -> float:
 
 def _is_unreal(value: Any) -> bool:
     """Whether NumPy would read another number with only a warning: a real part, or the data under a mask."""
-    if not isinstance(value, np.ndarray | np.generic):
-        return False
-    return value.dtype.kind == "c" or bool(np.any(getattr(value, "mask", False)))
+    # By the dtype, which a number of a traced call has, too.
+    if getattr(getattr(value, "dtype", None), "kind", "") == "c":
+        return True
+    return isinstance(value, np.ndarray | np.generic) and bool(np.any(getattr(value, "mask", False)))

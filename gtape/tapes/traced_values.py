@@ -312,12 +312,16 @@ class Raw:
         return made
 
     def __int__(self) -> int:
-        made = int(self.node.sample)
+        return self._whole(int)
+
+    def __index__(self) -> int:
+        return self._whole(operator.index)  # which refuses floats and bools as it does in eager calls
+
+    def _whole(self, convert: Callable[[Any], int]) -> int:
+        made = convert(self.node.sample)
         self.tracer.note_decision()
         self.tracer.guard(_same_number, self, self.node.sample)
         return made
-
-    __index__ = __int__
 
     def __float__(self) -> float:
         self.tracer.refuse(f"needs the value of a number{asked_by(sys._getframe())}")

@@ -110,7 +110,12 @@ def operands(*args: Any) -> list[Tensor]:
             t if t._layout.dtype == first._layout.dtype or t._layout.dtype.kind == "b" else as_operand(a, first)
             for t, a in zip(numbers, args, strict=True)
         ]
-    return [as_operand(a, None if isinstance(a, (bool, np.bool_)) and len(args) > 2 else like) for a in args]
+    return [as_operand(a, None if len(args) > 2 and _is_bool(a) else like) for a in args]
+
+
+def _is_bool(x: Any) -> bool:
+    """Whether an operand is Python's or NumPy's bool, or stands for NumPy's in a traced call."""
+    return isinstance(x, (bool, np.bool_)) or (hasattr(x, "adapted") and x.dtype == np.bool_ and x.shape == ())
 
 
 def require_floats(t: Tensor, op: str) -> Tensor:

@@ -40,6 +40,31 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "an attribute": lambda x, n: x if issubclass(n.__class__, np.integer) else -x,
     "a text": lambda x, n: x * float(f"{n.real}" != "0"),
 }
+# A whole number is needed here, so that eager calls refuse every float, complex number and bool.
+_SIZES: dict[str, Callable[[Any, Any], Any]] = {
+    "an index": lambda x, n: x[n],
+    "the start of a slice": lambda x, n: x[n:],
+    "the end of a slice": lambda x, n: x[:n],
+    "an index of a list": lambda x, n: [10, 20, 30][n] * x,
+    "Python's range": lambda x, n: [i * x for i in range(n)],
+    "top_k": lambda x, n: tf.math.top_k(x, n)[0],
+    "fill": lambda x, n: tf.fill([n], 1.0),
+    "zeros": lambda x, n: tf.zeros([n, 2]),
+    "an axis": lambda x, n: tf.reduce_sum([x], axis=n),
+    "the axis of softmax": lambda x, n: tf.nn.softmax([x], axis=n),
+    "reshape": lambda x, n: tf.reshape(x, [n, -1]),
+    "roll": lambda x, n: tf.roll(x, n, 0),
+    "one_hot": lambda x, n: tf.one_hot([0], n),
+    "linspace": lambda x, n: tf.linspace(0.0, 1.0, n),
+    "split": lambda x, n: tf.split(x, n),
+    "repeat": lambda x, n: tf.repeat(x, n),
+    "expand_dims": lambda x, n: tf.expand_dims(x, n),
+    "stack": lambda x, n: tf.stack([x], axis=n),
+    "cumsum": lambda x, n: tf.cumsum([x], axis=n),
+    "range": lambda x, n: tf.range(n),
+    "the shape of a draw": lambda x, n: tf.zeros_like(tf.random.normal(n)),
+    "clip_by_value": lambda x, n: tf.clip_by_value(x, n, 5),
+}
 _WEAK = "ignore:.*(runs eagerly|overflow|divide by zero|invalid value|Casting complex)"
 
 
@@ -77,6 +102,17 @@ def test_functions_of_numbers_have_the_outcomes_of_eager_calls(name: str, kind: 
     f = _FUNCTIONS[name]
     compiled, plain = tf.function(f, jit_compile=True), tf.function(f)
     x = tf.constant([1.5, -2.0])
+    for n in _numbers(kind) * 2:
+        assert _outcome(compiled, x, n) == _outcome(plain, x, n)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("name", _SIZES)
+@pytest.mark.filterwarnings(_WEAK)
+def test_sizes_axes_and_indices_have_the_outcomes_of_eager_calls(name: str, kind: str, back_end: str) -> None:
+    f = _SIZES[name]
+    compiled, plain = tf.function(f, jit_compile=True), tf.function(f)
+    x = tf.constant([1.5, -2.0, 0.5, 3.0])
     for n in _numbers(kind) * 2:
         assert _outcome(compiled, x, n) == _outcome(plain, x, n)
 

@@ -21,8 +21,8 @@ from gtape.base.scalars import int_of
 from gtape.errors import InvalidArgumentError
 from gtape.recording.record import drawn_later, is_traced, refuse_in_traced_calls
 from gtape.recording.undoing import note_draw
-from gtape.tensors.axes import static_ints
-from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.tensors.axes import scalar_int, static_ints
+from gtape.tensors.tensor import convert_to_tensor
 
 __all__ = [
     "LaterGenerator", "continue_streams", "drawn", "generator_for", "integer_draw", "normal_draw", "parameters_drawn",
@@ -187,8 +187,9 @@ def generator_for(op: str, dtype: Any, seed: Any) -> Any:
 @diagnosed
 def shape_of_draw(shape: Any) -> tuple[int, ...]:
     """The shape argument of a random op, checked."""
-    if isinstance(shape, (int, np.integer)) or (isinstance(shape, Tensor) and not shape._layout.shape):
-        raise InvalidArgumentError(f"shape must be a vector of integers, got the scalar {int(shape)}: write [{shape}]")
+    if isinstance(shape, int) or (not isinstance(shape, np.ndarray) and getattr(shape, "shape", None) == ()):
+        size = scalar_int(shape)
+        raise InvalidArgumentError(f"shape must be a vector of integers, got the scalar {size}: write [{size}]")
     sizes = static_ints(shape)
     if any(d < 0 for d in sizes):
         raise InvalidArgumentError(f"shape {list(sizes)} has a negative size")
