@@ -23,7 +23,6 @@ from gtape.tapes.forms import (
     outputs_of,
     repeated,
     taken_later,
-    traced,
     why_unusual,
 )
 from gtape.tapes.kinds import (
@@ -47,7 +46,8 @@ from gtape.tapes.kinds import (
 )
 from gtape.tapes.program import Program
 from gtape.tapes.recorded_calls import RecordedCalls
-from gtape.tapes.traced_values import Traced, Untraceable
+from gtape.tapes.traced_arguments import TracedArguments
+from gtape.tapes.traced_values import Untraceable
 from gtape.tapes.tracing import Tracer
 from gtape.tensors.tensor import Tensor
 
@@ -154,6 +154,7 @@ class Compiler:
                 self.warn_of_kinds,
             ),
             keeps_order,
+            names,
             self._note_unusual,
         )
 
@@ -312,11 +313,10 @@ class Compiler:
         return self._kinds.made(key, is_current, make, (lambda: self.function(*args, **kwargs)) if first else None)
 
     def _traced(self, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
-        given: list[Traced] = []
         with tracing_call(tensors, self.name) as tracer:
+            given = TracedArguments(args, kwargs, tracer)
             try:
-                known: dict[int, Traced] = {}
-                made = self.function(*traced(args, tracer, given, known), **traced(kwargs, tracer, given, known))
+                made = self.function(*given.args, **given.kwargs)
             except BaseException as e:
                 if not (by_user := raised_by_user(e)) and not isinstance(e, Exception):
                     raise
@@ -338,7 +338,8 @@ class Compiler:
                 raise _Again(tracer.reason)
             if tracer.reason is not None:
                 raise Untraceable(f"it {tracer.reason}")
-            outputs, results = outputs_of(made, tracer, given)
+            outputs, results = outputs_of(made, tracer, given.given)
+            given.refuse_changes(self.name, self._names)
         nodes = [t._value.node for t in results]
         nodes += tracer.values
         nodes += [t._value.node for t in taken_later(tracer.later_calls)]

@@ -434,6 +434,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     ------
     TypeError
         If an option is unknown, or the arguments of a call do not fit `input_signature`.
+    ValueError
+        If a compiled function changes a list or a dict among its arguments.
     gtape.errors.OperatorNotAllowedInGraphError
         If a compiled function needs the truth value of a tensor, as Python's ``if`` does.
 

@@ -42,7 +42,7 @@ from gtape.recording.record import (
 )
 from gtape.tapes.assigning import tracing_call
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import Results, are_different, form_of, form_of_owner, outputs_of, repeated, traced
+from gtape.tapes.forms import Results, are_different, form_of, form_of_owner, outputs_of, repeated
 from gtape.tapes.kinds import (
     GENERATION,
     LATER,
@@ -63,6 +63,7 @@ from gtape.tapes.lives import is_large
 from gtape.tapes.program import Program
 from gtape.tapes.rewriting import forget_values
 from gtape.tapes.seen_constants import SeenConstants, SeenTensors
+from gtape.tapes.traced_arguments import TracedArguments
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
 from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable
 from gtape.tapes.tracing import Tracer
@@ -435,17 +436,19 @@ class RecordedCalls:
         Keeps the programs.
     keeps_order : bool
         As for `Compiler`.
+    names : tuple of str
+        The names of the positional parameters, for messages.
     note_unusual : callable
         Takes the arguments of a call that no program takes.
     """
 
     def __init__(
         self, function: Callable[..., Any], name: str, kinds: Kinds, keeps_order: bool,
-        note_unusual: Callable[[tuple[Any, ...], dict[str, Any], int], None],
+        names: tuple[str, ...], note_unusual: Callable[[tuple[Any, ...], dict[str, Any], int], None],
     ) -> None:  # fmt: skip
         self._function, self._name, self._kinds, self._note_unusual = function, name, kinds, note_unusual
         self._known = kinds.known
-        self._keeps_order = keeps_order
+        self._keeps_order, self._names = keeps_order, names
 
     def __call__(self, stack: Stack, args: tuple[Any, ...], kwargs: dict[str, Any], owned: int) -> Any:
         """The result of the call, recorded; NotImplemented if the call has to run eagerly."""
@@ -619,13 +622,13 @@ class RecordedCalls:
         held: list[Any], asked: list[Any],
     ) -> _Recorded | None:  # fmt: skip
         since, watched = next(record.count), session.watched
-        given: list[Traced] = []
-        args, kwargs = traced((args, kwargs), tracer, given, {})
+        arguments = TracedArguments(args, kwargs, tracer)
+        given = arguments.given
         for t, recorded in zip(given, active, strict=True):
             if recorded:
                 t._record = record.leaf(session.alone)
         try:
-            made = self._function(*args, **kwargs)
+            made = self._function(*arguments.args, **arguments.kwargs)
         except BaseException as e:
             if not (by_user := raised_by_user(e)) and not isinstance(e, Exception):
                 raise
@@ -649,6 +652,7 @@ class RecordedCalls:
         if any([_is_of(session, t) for t in nest.flatten(made) if t.__class__ is Tensor]):  # noqa: C419
             raise Untraceable("returns a tensor of the tape that is no argument")
         outputs, tensors = outputs_of(made, tracer, given)
+        arguments.refuse_changes(self._name, self._names)
         found = _Recorded(made, outputs, held)
         found.decided_at = tracer.decided_at()
         found.flags = [flag for flag in _FLAGS if getattr(session, flag)]
