@@ -25,8 +25,10 @@ from gtape.engine.jacobians import jacobians
 from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
 from gtape.errors import OperandTypeError
 from gtape.recording.record import SEQ, note_asked, record_of, refuse_in_traced_calls
-from gtape.tapes.concrete import ConcreteFunction, Parameters, Traces, bound, check_signature, fitted
+from gtape.tapes.concrete import ConcreteFunction
+from gtape.tapes.signatures import Parameters, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
+from gtape.tapes.traces import Traces
 from gtape.tensors.tensor import Tensor, convert_to_tensor, listener, wrap
 from gtape.tensors.variable import Variable
 
@@ -202,6 +204,8 @@ class Function:
                 return quick
         if self.input_signature is not None:
             args, kwargs = fitted(self.python_function, self.input_signature, args, kwargs, self.name)
+            if self._parameters is None:
+                self._parameters = Parameters(self.python_function)
             self._traces.seen[None] = None
         else:
             args, kwargs = self._noted(args, kwargs)

@@ -107,10 +107,11 @@ def test_a_change_of_an_argument_is_an_error_at_every_call(f: Any, argument: Any
 
 @pytest.mark.parametrize("under", [False, True], ids=["without a tape", "under a tape"])
 def test_a_change_of_a_default_is_an_error_at_every_call(under: bool, back_end: str) -> None:
-    compiled = tf.function(_remembers, jit_compile=True)
-    for _ in range(3):
-        with pytest.raises(ValueError, match="It modified a: "):
-            _called(compiled, under, _X)
+    for signature in (None, [tf.TensorSpec([2])]):
+        compiled = tf.function(_remembers, input_signature=signature, jit_compile=True)
+        for _ in range(3):
+            with pytest.raises(ValueError, match="It modified a: "):
+                _called(compiled, under, _X)
 
 
 @pytest.mark.parametrize("under", [False, True], ids=["without a tape", "under a tape"])

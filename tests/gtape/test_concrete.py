@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,6 +17,11 @@ Spec = tf.TensorSpec
 @tf.function
 def pair(x: Any, y: Any = 2.0, *, k: Any = 1) -> Any:
     return {"a": x * y, "b": x + k}
+
+
+class Pair(NamedTuple):
+    one: Any
+    two: Any
 
 
 @tf.function(input_signature=[Spec([], tf.float32), Spec([2], tf.float32, name="why")])
@@ -114,8 +119,8 @@ def test_arguments_become_tensors_of_the_input_signature() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: signed(tf.constant(1), tf.constant([1.0, 2.0])), "argument 0 is int32"),
-        (lambda: signed(1.0, [1.0, 2.0, 3.0]), r"argument 1 is float32\(3,\)"),
+        (lambda: signed(tf.constant(1), tf.constant([1.0, 2.0])), "signed: argument x is int32"),
+        (lambda: signed(1.0, [1.0, 2.0, 3.0]), r"signed: argument y is float32\(3,\)"),
         (lambda: signed(1.0), "missing a required argument: 'y'"),
         (lambda: signed(1.0, [1.0, 2.0], 3), "takes 2 arguments by its input_signature, got 3"),
         (lambda: signed(1.0, z=[1.0, 2.0]), "missing a required argument: 'y'"),
@@ -135,6 +140,113 @@ def test_what_does_not_fit_a_signature_is_a_type_error(call: Any, said: str) -> 
 def test_what_has_no_constraint_keeps_its_default() -> None:
     f = tf.function(lambda x, y=5.0: x + y, input_signature=[Spec([])])
     assert float(f(1.0)) == float(f(1.0, 5.0)) == 6.0
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_variable_must_fit_the_signature_too(jit_compile: bool) -> None:
+    f = tf.function(lambda t: 2.0 * t, jit_compile=jit_compile)
+    g = tf.function(lambda t: 2.0 * t, input_signature=[Spec([2])], jit_compile=jit_compile)
+    for called in (g, g.get_concrete_function(), f.get_concrete_function(Spec([2]))):
+        assert called(tf.Variable([1.0, 2.0])).numpy().tolist() == [2.0, 4.0]
+        for wrong in (tf.Variable([1.0, 2.0], dtype=tf.float64), tf.Variable([1, 2]), tf.Variable([1.0, 2.0, 3.0])):
+            with pytest.raises(TypeError, match=r"argument t is|input 't' was expected|input 't' has the shape"):
+                called(wrong)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_an_argument_without_constraint_may_be_given_as_its_default(jit_compile: bool) -> None:
+    def of(f: Any) -> Any:
+        return tf.function(f, input_signature=[Spec([2])], jit_compile=jit_compile)
+
+    w, v = np.array([1.0, 2.0], np.float32), tf.Variable(2.0)
+    t = tf.constant(w)
+    for f in (lambda x, w=w: x * w, lambda x, w=t: x * w, lambda x, *, w=w: x * w):
+        g = of(f)
+        assert g([1.0, 2.0]).numpy().tolist() == g([1.0, 2.0], w=w).numpy().tolist() == [1.0, 4.0]
+        assert g([1.0, 2.0], w=w + 1).numpy().tolist() == [2.0, 6.0]  # as in TensorFlow
+        with pytest.raises(TypeError, match=r"<lambda>: argument w is float32\(3,\)"):
+            g([1.0, 2.0], w=[1.0, 2.0, 3.0])
+    nested = of(lambda x, w={"a": [w, 3.0]}: x * w["a"][0] * w["a"][1])
+    assert nested([1.0, 2.0], {"a": [w, 3.0]}).numpy().tolist() == [3.0, 12.0]
+    with pytest.raises(TypeError, match=r"argument w\['a'\]\[1\] has no constraint .* always 3.0, not 4.0"):
+        nested([1.0, 2.0], {"a": [w, 4.0]})
+    scaled = of(lambda x, w=v: x * w)
+    assert scaled([1.0, 2.0], v).numpy().tolist() == [2.0, 4.0]
+    assert scaled([1.0, 2.0], tf.Variable(3.0)).numpy().tolist() == [3.0, 6.0]
+
+
+def test_an_argument_that_the_signature_lacks_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="takes 1 arguments by its input_signature, got 2"):
+        tf.function(lambda x, *more: x, input_signature=[Spec([])])(1.0, 2.0)
+    with pytest.raises(TypeError, match="takes no argument a by its input_signature"):
+        tf.function(lambda x, **more: x, input_signature=[Spec([])])(1.0, a=2.0)
+    with pytest.raises(TypeError, match="takes 2 arguments by its input_signature"):
+        tf.function(lambda x, *more: x, input_signature=[Spec([])] * 2)(1.0)
+
+
+_STRUCTURES: list[tuple[Any, Any, list[Any], str]] = [
+    (
+        {"a": Spec([]), "b": Spec([2])}, {"b": [1.0, 2.0], "a": 3},
+        [{"a": 1.0}, {"a": 1.0, "b": [1.0, 2.0], "c": 1.0}, [1.0, [1.0, 2.0]], tf.constant(1.0)],
+        r"argument d must be a dict with the keys \['a', 'b'\]",
+    ),
+    (
+        [Spec([]), Spec([2])], [3.0, np.array([1.0, 2.0])], [[1.0], (1.0, [1.0, 2.0]), np.array([1.0, 2.0])],
+        "argument d must be a list of 2 parts",
+    ),
+    (
+        {"a": (Spec([2]), [Spec([])])}, {"a": ([1.0, 2.0], [3.0])}, [{"a": ([1.0, 2.0], (3.0,))}],
+        r"argument d\['a'\]\[1\] must be a list of 1 parts",
+    ),
+    (Pair(Spec([]), Spec([2])), Pair(3.0, [1.0, 2.0]), [(3.0, [1.0, 2.0])], "argument d must be a Pair of 2 parts"),
+    (
+        [Spec([2]), {"k": Spec([])}], [[1.0, 2.0], {"k": 3.0}], [[[1.0, 2.0, 3.0], {"k": 3.0}], [["a", "b"], {"k": 1}]],
+        r"argument d\[0\] (is float32\(3,\), which does not fit|does not become a tensor of float32)",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(("spec", "value", "wrong", "said"), _STRUCTURES)
+def test_a_structure_is_converted_down_to_its_specs(
+    spec: Any, value: Any, wrong: list[Any], said: str, jit_compile: bool
+) -> None:
+    def product(d: Any) -> Any:
+        parts = tf.nest.flatten(d)
+        assert all(isinstance(t, tf.Tensor) for t in parts)
+        return parts[0] * parts[1]
+
+    g = tf.function(product, input_signature=[spec], jit_compile=jit_compile)
+    concrete = tf.function(product, jit_compile=jit_compile).get_concrete_function(spec)
+    for called in (g, concrete):
+        assert called(value).numpy().tolist() == [3.0, 6.0]
+        assert called(d=value).numpy().tolist() == [3.0, 6.0]
+    for x in wrong:
+        with pytest.raises(TypeError, match=f"product: {said}"):
+            g(x)
+        with pytest.raises(TypeError, match=r"product.*(argument d|input 'd)"):
+            concrete(x)
+
+
+def test_a_concrete_function_takes_tensors_by_the_names_of_their_specs() -> None:
+    x, y = tf.constant([1.0, 2.0]), tf.constant([3.0, 5.0])
+
+    def results(specs: list[Any], *calls: dict[str, Any]) -> list[Any]:
+        concrete = tf.function(lambda x, y: x - y).get_concrete_function(*specs)
+        return [concrete(**c).numpy().tolist() for c in calls]
+
+    difference = (x - y).numpy().tolist()
+    assert results([Spec([2], name="q"), Spec([2])], {"q": x, "y": y}, {"x": x, "y": y}) == [difference] * 2
+    assert results([Spec([2], name="q"), Spec([2], name="q")], {"q": x, "q_1": y}) == [difference]
+    # Where the names of parameters fit, they come first.
+    assert results([Spec([2], name="y"), Spec([2], name="x")], {"x": x, "y": y}) == [difference]
+    assert results([Spec([2], name="y"), Spec([2], name="q")], {"y": x, "q": y}) == [difference]
+    nested = tf.function(lambda d, e: d["a"] - e).get_concrete_function({"a": Spec([2], name="p")}, Spec([2], name="q"))
+    assert nested(p=x, q=y).numpy().tolist() == difference
+    alone = tf.function(lambda x: x).get_concrete_function(Spec([2], name="q"))
+    for wrong in ({"q": x, "x": x}, {"p": x}, {"q": [1.0, 2.0]}):
+        with pytest.raises(TypeError, match=r"takes the tensors \['x'\]"):
+            alone(**wrong)
 
 
 def test_traces_are_counted_by_kind_of_arguments() -> None:
@@ -169,6 +281,45 @@ def test_relaxed_shapes_are_traced_twice_at_most() -> None:
     for _ in range(2):
         signed(1.0, [1.0, 2.0])
     assert signed.experimental_get_tracing_count() == 1
+
+
+def _counts(f: Any, *calls: tuple[Any, ...]) -> list[int]:
+    found = []
+    for args in calls:
+        f(*args)
+        found.append(f.experimental_get_tracing_count())
+    return found
+
+
+def test_relaxed_shapes_become_any_shape_after_two_ranks() -> None:
+    def first(*args: Any) -> Any:
+        return args[0]
+
+    def relaxed(*calls: Any) -> list[int]:
+        f = tf.function(first, reduce_retracing=True)
+        return _counts(f, *[tuple([tf.ones(s) if isinstance(s, list) else s for s in c]) for c in calls])
+
+    assert relaxed(([1],), ([2],), ([3],), ([1, 2],), ([2, 2],), ([3, 2],)) == [1, 2, 2, 3, 3, 3]
+    assert relaxed(([1],), ([1, 2],), ([2],), ([2, 2],), ([1, 1, 1],)) == [1, 2, 2, 2, 2]
+    assert relaxed(([1], [1]), ([2], [1]), ([2], [2]), ([1, 2], [5]), ([3], [3])) == [1, 2, 3, 4, 4]
+    assert relaxed(([1],), (tf.ones([1], tf.int32),), ([2],), (3,), (4,), (None,), ([3],)) == [1, 2, 3, 4, 5, 6, 6]
+    shapes = [tf.Variable(1.0), tf.Variable([1.0]), tf.Variable([1.0, 2.0]), tf.Variable([[1.0]])]
+    assert relaxed(*[(v,) for v in shapes]) == [1, 2, 2, 2]
+
+
+def test_the_order_of_keys_makes_no_new_trace() -> None:
+    x = tf.constant(1.0)
+    f = tf.function(lambda d: d["a"])
+    assert _counts(f, ({"a": x, "b": 2},), ({"b": 2, "a": x},), ({"b": 3, "a": x},)) == [1, 1, 2]
+
+
+def test_a_variable_that_is_given_twice_makes_a_new_trace() -> None:
+    v, w, u = tf.Variable(1.0), tf.Variable(2.0), tf.Variable(3.0)
+    f = tf.function(lambda a, b: (a[0] if isinstance(a, list) else a) * b)
+    assert _counts(f, (v, w), (v, v), (w, v), (u, u)) == [1, 2, 2, 2]
+    assert _counts(f, ([v], w), ([v], v), ([w], u), ([w], w)) == [3, 4, 4, 4]
+    fixed = tf.function(lambda a, b: a * b)
+    assert _counts(fixed, (v, w), (tf.Variable(1.0, trainable=False), w)) == [1, 2]
 
 
 def test_a_model_and_a_function_of_any_number_of_tensors_have_concrete_functions() -> None:
