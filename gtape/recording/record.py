@@ -608,7 +608,7 @@ def begin(session: Session) -> None:
         _begin_in_traced_call(stack, session)
 
 
-def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
+def refuse_in_traced_calls(reason: str, session: Session | None = None, *, where: bool = False) -> None:
     """End the tracing of a compiled function whose work later calls of a program cannot repeat.
 
     Call this function before any change.
@@ -619,12 +619,14 @@ def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
     session : Session, optional
         The tracing ends only if this session began before the traced call: the arguments of the call are new tensors,
         which this session did not record, and later calls of the program do not reach the session.
+    where : bool
+        Whether the reason names the op and the user's line.
     """
     stack = _stack.get()
     refuse = None if stack is None else getattr(stack.run, "refuse", None)
     if refuse is None or (session is not None and session in stack.run.sessions):  # type: ignore[union-attr]
         return
-    refuse(reason)
+    refuse(reason, where=where)
 
 
 def is_traced() -> bool:

@@ -381,9 +381,10 @@ class Compiler:
 
     @property
     def source(self) -> str:
-        """The source of the newest program; empty before the first program."""
-        found = [c for c in list(self._known.values()) if isinstance(c, _Compiled)]
-        return found[-1].program.source if found else ""
+        """The source of the newest program, that of a call without a tape if there is one; empty without a program."""
+        found = [c.program for c in list(self._known.values()) if isinstance(c, _Compiled)]
+        found = found or self._recorded.programs()
+        return found[-1].source if found else ""
 
     def summary(self) -> str:
         """Text with a line for each kind of arguments."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import inspect
 import weakref
@@ -114,8 +115,22 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
         try:
             hash(x)
         except Exception:
-            raise _Unusual(x, "it has no hash, because its contents may change") from None
+            raise _Unusual(x, _why_without_hash(x)) from None
     return _by_identity(x, held)
+
+
+def _why_without_hash(x: Any) -> str:
+    """Why an object has no hash, as the end of a sentence."""
+    for field in dataclasses.fields(x) if dataclasses.is_dataclass(x) and x.__class__.__hash__ is not None else ():
+        value = getattr(x, field.name, None)
+        try:
+            hash(value)
+        except Exception:
+            return (
+                f"it has no hash, because its field {field.name} holds an object of the type "
+                f"{type(value).__qualname__}; programs find tensors in lists, tuples and dicts, so make it a NamedTuple"
+            )
+    return "it has no hash, because its contents may change"
 
 
 def form_of_owner(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from typing import Any, overload
 
@@ -35,6 +35,7 @@ from gtape.tensors.variable import Variable
 __all__ = ["Function", "function", "gradients", "hessians"]
 
 _ASKING = frozenset({"gradients", "hessians"})
+_ASYNC = (Coroutine, AsyncIterator)
 _OPTIONS = frozenset({
     "autograph", "jit_compile", "reduce_retracing", "experimental_implements", "experimental_autograph_options",
     "experimental_attributes", "experimental_relax_shapes", "experimental_compile", "experimental_follow_type_hints",
@@ -247,7 +248,7 @@ class Function:
             result = self._with_graph(args, kwargs)
         else:
             result = self.python_function(*args, **kwargs)
-        return result if result is None or result.__class__ is Tensor else _as_tensors(result)
+        return result if result is None or result.__class__ is Tensor else _as_tensors(result, self.name)
 
     @diagnosed
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
@@ -349,6 +350,8 @@ class Function:
     def source(self) -> str:
         """The Python source of the newest compiled program. Empty before the first program.
 
+        Programs of calls under a tape count only if there is no other.
+
         Examples
         --------
         >>> import gtape as tf
@@ -384,12 +387,24 @@ class Function:
         return f"<gtape.function {plain(self.name)}>"
 
 
-def _as_tensors(result: Any) -> Any:
-    """The result of a function with numbers, arrays and variables converted to tensors."""
+def _as_tensors(result: Any, name: str) -> Any:
+    """The result of a function with numbers, arrays and variables converted to tensors.
+
+    Raises a TypeError, as TensorFlow does, for results that later reads change or that have no order.
+    """
 
     def one(x: Any) -> Any:
-        kinds = (bool, int, float, complex, np.ndarray, np.generic, Variable)
-        return convert_to_tensor(x) if isinstance(x, kinds) else x
+        if isinstance(x, (bool, int, float, complex, np.ndarray, np.generic, Variable)):
+            return convert_to_tensor(x)
+        if isinstance(x, (set, frozenset, Iterator, Coroutine, AsyncIterator)):
+            if isinstance(x, Coroutine):
+                x.close()  # otherwise Python warns that nobody awaits it
+            advice = "write def without async" if isinstance(x, _ASYNC) else "return a list"
+            raise TypeError(
+                f"{plain(name)}: a function must return tensors, numbers, None, or lists, tuples and dicts of these, "
+                f"not the type {type(x).__qualname__}: {advice}"
+            )
+        return x
 
     return nest.map_structure(one, result) if nest.is_nested(result) else one(result)
 
@@ -437,7 +452,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     Raises
     ------
     TypeError
-        If an option is unknown, or the arguments of a call do not fit `input_signature`.
+        If an option is unknown, the arguments of a call do not fit `input_signature`, or the function returns a set, a
+        generator or a coroutine.
     ValueError
         If a compiled function changes a list or a dict among its arguments.
     gtape.errors.OperatorNotAllowedInGraphError

@@ -583,6 +583,10 @@ class RecordedCalls:
         call = (lambda: self._function(*args, **kwargs)) if first else None
         return self._kinds.made(key, lambda found: _holds(found, session), make, call)
 
+    def programs(self) -> list[Program]:
+        """The programs of calls under a tape, the newest last."""
+        return [made.program for made in list(self._known.values()) if made.__class__ is _Recorded]
+
     def lines(self) -> list[str]:
         """Lines for a summary, one for each kind of call under a tape."""
         found = []

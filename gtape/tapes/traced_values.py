@@ -23,6 +23,7 @@ from gtape.engine.rules import absorb_zeros
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY
 from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.variable import Variable
 from gtape.tensors.variable_parts import CHANGES_PARTS
 
 __all__ = [
@@ -115,6 +116,14 @@ def _by_library(depth: int = 2) -> bool:
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
     return frame is not None and is_own(frame.f_code.co_filename)
+
+
+def _method_of_variable(frame: Any) -> Any:
+    """The method of a variable that the user's code calls, as a frame; None if the code calls another function."""
+    inner = None
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        inner, frame = frame, frame.f_back
+    return inner if inner is not None and isinstance(inner.f_locals.get("self"), Variable) else None
 
 
 def asked_by(frame: Any) -> str:
@@ -452,7 +461,9 @@ class Traced(Tensor):
         raise AttributeError(f"{Tensor.__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def _leaves(self, how: str) -> Any:
-        self._value.tracer.refuse(f"reads the value of a tensor by {how}{asked_by(sys._getframe())}")
+        frame = _method_of_variable(sys._getframe())
+        what = "tensor" if frame is None else "variable"
+        self._value.tracer.refuse(f"reads the value of a {what} by {how}{asked_by(frame or sys._getframe())}")
 
     def numpy(self) -> Any:
         return self._leaves(".numpy()")

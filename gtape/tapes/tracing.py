@@ -184,11 +184,11 @@ class Tracer:
 
     # ------------------------------------------------------------------------------------------ notes
 
-    def refuse(self, reason: str) -> None:
-        """Mark the call as impossible to compile."""
+    def refuse(self, reason: str, *, where: bool = False) -> None:
+        """Mark the call as impossible to compile. With `where` the reason names the op and the user's line."""
         if not self.open:
             raise RuntimeError("this tensor belongs to the tracing of a function, which is over: return it instead")
-        self.reason = self.reason or reason
+        self.reason = self.reason or reason + (asked_by(sys._getframe()) if where else "")
         raise Untraceable(reason)
 
     def wrong(self, error: BaseException) -> BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import re
 import sys
 import types
 import warnings
@@ -18,6 +19,7 @@ import gtape as tf
 from gtape.recording.record import is_traced
 from gtape.tapes import program
 from gtape.tapes.python_source import PythonSource
+from tests.bits import bits
 
 MANY = 40  # calls after which a program that is seldom valid is noted
 
@@ -469,3 +471,44 @@ def test_a_function_that_is_too_deep_to_trace_runs_eagerly_as_a_whole(back_end: 
     runs.clear()
     assert float(deep(x, 20)) == float(tf.sin(x))
     assert len(runs) == 21
+
+
+_IN = re.escape(__file__)
+
+
+@pytest.mark.parametrize("under", [False, True], ids=["without a tape", "under a tape"])
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        (lambda x, v: tf.random.shuffle(x), f"draws random numbers as no program does in shuffle .{_IN}:"),
+        (lambda x, v: x + tf.random.poisson([2], 1.0), f"draws random numbers as no program does in poisson .{_IN}:"),
+        (lambda x, v: x * v.numpy(), rf"reads the value of a variable by \.numpy\(\) .{_IN}:"),
+        (lambda x, v: x * x.numpy(), rf"reads the value of a tensor by \.numpy\(\) .{_IN}:"),
+    ],
+)
+def test_the_reason_names_the_op_the_kind_of_object_and_the_line(f: Any, reason: str, under: bool) -> None:
+    x, v = tf.constant([1.0, 2.0]), tf.Variable([1.0, 2.0])
+    compiled = tf.function(lambda x: f(x, v), jit_compile=True)
+    with pytest.warns(RuntimeWarning, match=reason), tf.GradientTape() if under else contextlib.nullcontext():
+        compiled(x)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Holder:
+    part: Any
+
+
+def test_the_reason_for_a_frozen_dataclass_names_the_field_without_a_hash() -> None:
+    compiled = tf.function(lambda d: 2.0 * d.part, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match=r"_Holder: it has no hash, because its field part .* type Tensor; .*Named"):
+        assert bits(compiled(_Holder(tf.constant(1.5)))) == bits(tf.constant(3.0))
+
+
+def test_a_function_compiled_under_a_tape_alone_shows_its_source() -> None:
+    compiled = tf.function(lambda x: x * x, jit_compile=True)
+    x = tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        compiled(x)
+    assert compiled.summary().startswith("under a tape, compiled")
+    assert compiled.source.startswith("def program(")

@@ -340,3 +340,33 @@ def test_calls_of_a_concrete_function_are_no_new_traces() -> None:
     for n in (2, 3):
         np.testing.assert_array_equal(concrete(tf.ones([n])).numpy(), 2.0)
     assert len(concrete.structured_outputs.shape) == 1 and f.experimental_get_tracing_count() == 1
+
+
+async def _awaited(x: Any) -> Any:
+    return x
+
+
+async def _awaited_parts(x: Any) -> Any:
+    yield x
+
+
+def _parts(x: Any) -> Any:
+    yield x
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ("f", "said"),
+    [
+        (_awaited, "_awaited: .* not the type coroutine: write def without async"),
+        (_awaited_parts, "_awaited_parts: .* not the type async_generator: write def without async"),
+        (_parts, "_parts: .* not the type generator: return a list"),
+        (lambda x: {1.0, 2.0}, "not the type set: return a list"),
+        (lambda x: [x, {"a": frozenset()}], "not the type frozenset: return a list"),
+        (lambda x: map(tf.abs, [x]), "not the type map: return a list"),
+    ],
+)
+def test_a_set_an_iterator_or_a_coroutine_is_no_result(f: Any, said: str, jit_compile: bool) -> None:
+    for _ in range(2):
+        with pytest.raises(TypeError, match=said):
+            tf.function(f, jit_compile=jit_compile)(tf.constant(1.0))

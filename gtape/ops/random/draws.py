@@ -156,7 +156,7 @@ class LaterGenerator:
         return np.array([len(words), *words, *[0] * (_MOST_WORDS - len(words))], np.uint64)
 
     def __getattr__(self, name: str) -> Any:
-        refuse_in_traced_calls("draws random numbers")
+        refuse_in_traced_calls("draws random numbers as no program does", where=True)
         raise AttributeError(name)
 
 
