@@ -427,6 +427,19 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: square(partials=lambda xp, y, x: 2 * np.sinh(x)), "calls NumPy's sinh, .*: write xp.sinh"),
     (lambda: square(partials=lambda xp, y, x: 2 * np.sum(x) + x), "calls NumPy's sum, .*: write xp.sum"),
     (lambda: square(partials=lambda xp, y, x: 2 * np.fix(x)), "calls NumPy's fix, .*: write it by primitives"),
+    (lambda: square(partials=lambda xp, y, x: 2 * np.sqrt(x * x)), "calls NumPy's sqrt, .*: write xp.sqrt"),
+    (lambda: square(partials=lambda xp, y, x: x * 2**0.5), r"number 1\.41.*, which is not exact"),
+    (lambda: square(partials=lambda xp, y, x: 2 * (x * x) ** 0.5), r"no whole number: write xp\.pow"),
+    (lambda: square(partials=lambda xp, y, x: 2 * x + 0 * 2**x), r"no whole number: write xp\.pow"),
+    (lambda: square(partials=lambda xp, y, x: 2 * +x), r"the operator \+ of one value, .*: write the value alone"),
+    (lambda: square(partials=lambda xp, y, x: x + x // 1), r"the operator //, .*: write xp\.floordiv"),
+    (lambda: square(partials=lambda xp, y, x: x + x % 1), r"the operator %, .*: write xp\.floormod"),
+    (lambda: square(partials=lambda xp, y, x: 2 * xp.where(x > 0, x, x)), r"the operator >, .*: write xp\.greater"),
+    (lambda: square(partials=lambda xp, y, x: 2 * xp.where(y == x, x, x)), r"the operator ==, .*: write xp\.equal"),
+    (lambda: square(partials=lambda xp, y, x: 2 * x * xp.less(x, 9)), "truth values as numbers: write xp.where"),
+    (lambda: square(partials=lambda xp, y, x: x.T * 2), "of argument 0, on tensors, raises AttributeError"),
+    (lambda: square(partials=lambda xp, y, x: xp.cast(2 * x, dtype=np.dtype("f8"))), "makes float64 of float32"),
+    (lambda: total(jvp=(lambda xp, t, y, x: x @ t,)), r"the operator @, .*: write xp\.matmul"),
     (lambda: square(domain=(0.0, 1.0)), "give an Interval or a Domain"),
     (lambda: flip(kernel=lambda x: x * x), r"the kernel is not linear: kernel\(-2 \* x\)"),
     (lambda: flip(transpose=lambda xp, g, x: g), "the transpose is not that of the kernel"),
@@ -461,6 +474,61 @@ def test_a_wrong_declaration_is_refused(make: Callable[[], Any], words: str) -> 
 def test_the_same_without_its_fault_is_taken(make: Callable[[], Any]) -> None:
     made = make()
     assert made is REGISTRY[made.name]
+
+
+# Rules of the square with what Python writes without a function: powers, magnitudes, places and shapes.
+WRITTEN: dict[str, Callable[..., Any]] = {
+    "a power": lambda xp, y, x: 2 * x**1,
+    "a negative power": lambda xp, y, x: 2 / x**-1,
+    "a magnitude": lambda xp, y, x: 2 * xp.sign(x) * abs(x),
+    "a place": lambda xp, y, x: 2 * x[...],
+    "a dtype": lambda xp, y, x: xp.cast(2 * x, dtype=x.dtype),
+    "a shape": lambda xp, y, x: xp.reshape(2 * x, shape=tuple(x.shape)),
+    "a number of axes": lambda xp, y, x: x.ndim * 0 + 2 * x,
+    "a condition": lambda xp, y, x: 2 * x * xp.where(xp.greater(x, 0), 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_a_declaration_takes_runs_in_every_world(name: str) -> None:
+    square(partials=WRITTEN[name])
+    declare.mirror(REGISTRY["square_of_tests"], lambda x: x**2)
+    op = REGISTRY["square_of_tests"].function
+    for at in (3.0, np.array([3.0, -2.0]), np.array([3.0, -2.0], np.float32)):
+        x = gtape.constant(at)
+        with gtape.GradientTape() as outer:
+            outer.watch(x)
+            with gtape.GradientTape() as inner:
+                inner.watch(x)
+                y = op(x)
+            slope = inner.gradient(y, x)
+        np.testing.assert_array_equal(slope, 2 * np.asarray(at))
+        np.testing.assert_array_equal(outer.gradient(slope, x), np.full(np.shape(at), 2.0))
+        assert gtape.verify.check(op, at, order=2).verdict == "correct"
+    assert gtape.verify.prove("square_of_tests").proved
+    assert [str(s) for s in subjects(["square_of_tests"])] == ["square_of_tests"]
+
+
+def test_a_power_by_an_operator_overflows_without_an_error() -> None:
+    square(kernel=lambda x: x**3, partials=lambda xp, y, x: 3 * x**2)
+    x = gtape.constant(1e200, gtape.float64)
+    with gtape.GradientTape() as tape:
+        tape.watch(x)
+        y = REGISTRY["square_of_tests"].function(x)
+    assert tape.gradient(y, x).numpy() == np.inf
+
+
+def test_a_rule_of_arrays_takes_powers_and_magnitudes_by_operators() -> None:
+    total(
+        kernel=lambda x: (x * x).sum(axis=-1),
+        vjp=(lambda xp, g, y, x: 2 * x**1 * g,),
+        jvp=(lambda xp, t, y, x: xp.sum(2 * xp.sign(x) * abs(x) * t, axis=(0,), keepdims=False),),
+        rounding=declare.growing(1),
+    )
+    declare.mirror(REGISTRY["total_of_tests"], lambda W, x: (x * x).sum(axis=-1))
+    op = REGISTRY["total_of_tests"].function
+    assert gtape.verify.check(op, np.array([1.0, -2.0, 0.0]), order=2).verdict == "correct"
+    assert gtape.verify.prove("total_of_tests").proved
 
 
 def test_exact_numbers_are_fine_in_rules() -> None:

@@ -19,8 +19,9 @@ from gtape.base.layout import layout_of
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.declare.signatures import check_signature, defaults_of, wrong
-from gtape.engine.worlds import NUMPY
+from gtape.engine.worlds import NUMPY, TAPE
 from gtape.kernels.broadcasting import broadcast_shapes
+from gtape.tensors.tensor import wrap
 
 __all__ = ["calls_of", "check"]
 
@@ -391,12 +392,25 @@ for _name in (
     setattr(_Exact, _name, _closed(_name))
 
 
-# The ufuncs that Python's operators call. x**2, x**-1 and x**0.5 call other functions.
-_OPERATORS = frozenset({
-    np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.square, np.reciprocal,
-    np.sqrt, np.negative, np.positive, np.absolute, np.matmul, np.equal, np.not_equal, np.less, np.less_equal,
-    np.greater, np.greater_equal, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert,
-})  # fmt: skip
+# The ufuncs of the operators that the values of every world have. `_Watched` has powers and magnitudes of its own.
+_ARITHMETIC = frozenset({np.add, np.subtract, np.multiply, np.true_divide, np.negative})
+# The operators that some worlds lack, or in which proofs do not see conditions, and what to write instead.
+_OTHER_OPERATORS = {
+    np.floor_divide: ("the operator //", "xp.floordiv(a, b)"),
+    np.remainder: ("the operator %", "xp.floormod(a, b)"),
+    np.matmul: ("the operator @", "xp.matmul(a, b)"),
+    np.less: ("the operator <", "xp.less(a, b)"),
+    np.less_equal: ("the operator <=", "xp.less_equal(a, b)"),
+    np.greater: ("the operator >", "xp.greater(a, b)"),
+    np.greater_equal: ("the operator >=", "xp.greater_equal(a, b)"),
+    np.equal: ("the operator ==", "xp.equal(a, b)"),
+    np.not_equal: ("the operator !=", "xp.not_equal(a, b)"),
+    np.bitwise_and: ("the operator &", "xp.logical_and(a, b)"),
+    np.bitwise_or: ("the operator |", "xp.logical_or(a, b)"),
+    np.bitwise_xor: ("the operator ^", "xp.logical_xor(a, b)"),
+    np.invert: ("the operator ~", "xp.logical_not(a)"),
+    np.positive: ("the operator + of one value", "the value alone"),
+}
 
 
 class _Watched(np.ndarray):
@@ -406,14 +420,28 @@ class _Watched(np.ndarray):
         raise _Refused(_instead_of(func.__name__))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **words: Any) -> Any:
-        if ufunc not in _OPERATORS or method != "__call__":
+        if method == "__call__" and ufunc in _OTHER_OPERATORS:
+            used, instead = _OTHER_OPERATORS[ufunc]
+            raise _Refused(f"uses {used}, which not all worlds have: write {instead}")
+        if ufunc not in _ARITHMETIC or method != "__call__":
             raise _Refused(_instead_of(ufunc.__name__))
         for v in inputs:
             _refuse_inexact(v)
+            if getattr(v, "dtype", None) == np.bool_:
+                raise _Refused("computes with truth values as numbers: write xp.where(xp.less(a, b), 1, 0)")
         return _watched(getattr(ufunc, method)(*map(_bare, inputs), **{k: _bare(v) for k, v in words.items()}))
 
     def __getitem__(self, key: Any) -> Any:
         return _watched(_bare(self)[key])
+
+    def __pow__(self, n: Any, *_: Any) -> Any:
+        return _watched(_bare(self) ** n) if n.__class__ is int else self.__rpow__(n)
+
+    def __rpow__(self, *_: Any) -> Any:
+        raise _Refused("takes a power by ** with an exponent that is no whole number: write xp.pow(a, b)")
+
+    def __abs__(self) -> Any:
+        return _watched(abs(_bare(self)))
 
 
 def _instead_of(name: str) -> str:
@@ -431,7 +459,16 @@ def _watched(v: Any) -> Any:
 def _bare(v: Any) -> Any:
     if isinstance(v, (tuple, list)):
         return type(v)([_bare(part) for part in v])
+    if v.__class__ is _Exact:
+        return float(v)  # because NumPy widens arrays to float64 beside numbers of a class of their own
     return v.view(np.ndarray) if isinstance(v, _Watched) else v
+
+
+def _on_tape(v: Any) -> Any:
+    """Values of a rule as tensors."""
+    if isinstance(v, (tuple, list)):
+        return type(v)([_on_tape(part) for part in v])
+    return wrap(np.array(_bare(v))) if isinstance(v, np.ndarray) else v
 
 
 def _refuse_inexact(v: Any) -> None:
@@ -478,11 +515,17 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
 
     def run(what: str, rule: Callable[..., Any], *args: Any) -> Any:
         try:
-            return rule(world, *args, **given)
+            made = rule(world, *args, **given)
         except _Refused as e:
             raise wrong(prim, f"{what} {e}") from None
         except Exception as e:
             raise _failed(prim, what, e, arrays, params) from e
+        if prim.place.outside:
+            try:  # as in derivatives of second order
+                rule(TAPE, *map(_on_tape, args), **params)
+            except Exception as e:
+                raise _failed(prim, f"{what}, on tensors,", e, arrays, params) from e
+        return made
 
     if prim.variadic:
         made = run("the transpose", prim.vjp, g, xs)
@@ -499,6 +542,7 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
                 raise wrong(prim, f"{name} returns None; for an argument without a gradient, write None for the rule")
             if broadcast_shapes(_shape_of(made), outputs[0].shape) != outputs[0].shape:
                 _check_shape(prim, name, made, outputs[0].shape)
+            _check_dtype(prim, name, _bare(g) * _bare(made), outputs[0].dtype)
         elif what == "jvp":
             made = run(name, rule, np.ones_like(arrays[i]).view(_Watched), out, *xs)
             for c, o in zip(made if several else [made], outputs, strict=several):
@@ -544,6 +588,12 @@ def _check_linear(prim: Primitive, x: Any, params: dict[str, Any], y: Any) -> No
 def _check_shape(prim: Primitive, what: str, made: Any, shape: tuple[int, ...]) -> None:
     if made is not None and _shape_of(made) != shape:
         raise wrong(prim, f"{what} gives the shape {_shape_of(made)}, not {shape}")
+
+
+def _check_dtype(prim: Primitive, what: str, made: Any, dtype: Any) -> None:
+    """Raise if a rule makes numbers of a wider dtype, because cotangents have the dtype of their values."""
+    if dtype.kind == "f" and made is not None and (found := _bare(made).dtype) != dtype:
+        raise wrong(prim, f"{what} makes {found} of {dtype}; it has to keep the dtype")
 
 
 def _shape_of(made: Any) -> tuple[int, ...]:

@@ -104,6 +104,14 @@ class Err:
     def __neg__(self) -> Err:
         return self.__class__(-self.v, self.e, self.dtype)
 
+    # Operators that are ops of tensors have the bounds of these ops.
+
+    def __pow__(self, n: Any) -> Any:
+        return ErrorWorld(self.dtype, self.__class__).pow(self, n)
+
+    def __abs__(self) -> Any:
+        return ErrorWorld(self.dtype, self.__class__).abs(self)
+
     def __getitem__(self, key: Any) -> Err:
         return self.__class__(self.v[key], np.broadcast_to(self.e, self.v.shape)[key], self.dtype)
 
@@ -211,6 +219,8 @@ class ErrorWorld:
         y = widest(y)
         e = self._err.committed(local_error(prim, [np.asarray(v) for v in values], y, params, dtype), y)
         if prim.kind == "elementwise":
+            # Whole numbers of a rule as arrays, because slopes are functions of arrays.
+            values = [np.asarray(v, y.dtype) if v.__class__ is int else v for v in values]
             for i, a in enumerate(args):
                 p = prim.rules[i]
                 if isinstance(a, Err) and p is not None:

@@ -16,6 +16,8 @@ from gtape.base.shown import shown
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.declare.signatures import defaults_of
+from gtape.engine.declarations import calls_of
+from gtape.engine.worlds import NUMPY
 from gtape.namespaces import catalogue
 from gtape.symbolic.mirrors import load
 from gtape.symbolic.mirrors.registry import SCALARS
@@ -155,9 +157,20 @@ class _Spy:
 
         def note(*args: Any, **params: Any) -> Any:
             self.asked.append((name, params))
-            return _ANYTHING
+            return self.value_of(name, args, params)
 
         return note
+
+    def value_of(self, name: str, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """What a primitive returns to the rule."""
+        return _ANYTHING
+
+
+class _NumberSpy(_Spy):
+    """The same with numbers, for rules that compare values or ask for shapes."""
+
+    def value_of(self, name: str, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        return getattr(NUMPY, name)(*args, **params)
 
 
 class _Anything:
@@ -166,7 +179,8 @@ class _Anything:
     def _same(self, *_: Any) -> Any:
         return self
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _same
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _same
+    __neg__ = __abs__ = __pow__ = _same
 
 
 _ANYTHING = _Anything()
@@ -180,11 +194,19 @@ def _defaults(prim: Primitive) -> dict[str, Any] | None:
 
 def asked_by(prim: Primitive, params: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The primitives that the partials of `prim` call, with their parameters."""
-    spy = _Spy()
+    found: list[tuple[str, dict[str, Any]]] = []
     for rule in prim.partials or ():
         if callable(rule):
-            rule(spy, _ANYTHING, *[_ANYTHING] * prim.arity, **params)
-    return spy.asked
+            spy = _Spy()
+            try:
+                rule(spy, _ANYTHING, *[_ANYTHING] * prim.arity, **params)
+            except (TypeError, AttributeError):
+                spy = _NumberSpy()
+                for arrays, _ in calls_of(prim, params)[:1]:
+                    with np.errstate(all="ignore"):
+                        rule(spy, prim.kernel(*arrays, **params), *arrays, **params)
+            found += spy.asked
+    return found
 
 
 def _all() -> tuple[Subject, ...]:

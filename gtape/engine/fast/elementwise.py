@@ -21,7 +21,7 @@ from gtape.declare.quickest import quickest
 from gtape.declare.signatures import defaults_of
 from gtape.engine.call import apply, record_one, refuse
 from gtape.engine.fast.layouts import one_operand, two_operands
-from gtape.engine.fast.source import Writer
+from gtape.engine.fast.source import Untraceable, Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
@@ -474,9 +474,19 @@ def _for_users(prim: Primitive, function: Callable[..., Any]) -> Callable[..., A
     return made  # type: ignore[no-any-return]
 
 
+def _source_or_none(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
+    """`_source`; None, too, for a rule from outside gtape that source cannot state, because it runs as it stands."""
+    try:
+        return _source(prim)
+    except Untraceable:
+        if not prim.place.outside:
+            raise
+        return None
+
+
 def make_function(prim: Primitive) -> Callable[..., Any]:
     """Generate the function of tensors for a primitive, with its public docstring."""
-    written = _source(prim)
+    written = _source_or_none(prim)
     made = make_general(prim) if written is None else _make_quick(prim, *written)
     if prim.place.outside:
         made = _for_users(prim, made)

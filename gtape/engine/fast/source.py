@@ -90,10 +90,10 @@ class Expression:
         return self.notes.hold(g, self)
 
     def _refuse(self, *_: Any) -> Any:
-        raise Untraceable("a rule compares or indexes values")
+        raise Untraceable("a rule compares or indexes values, or takes a power or a magnitude by an operator")
 
     __bool__ = __float__ = __int__ = __index__ = __iter__ = __len__ = __getitem__ = __array__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __pow__ = __abs__ = _refuse
 
     def __add__(self, o: Any) -> Expression:
         return self.notes.infix("+", self, o)
