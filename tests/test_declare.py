@@ -560,6 +560,41 @@ def test_a_mirror_takes_the_arguments_of_its_op(make: Callable[[], Any], words: 
         make()
 
 
+@pytest.mark.parametrize(
+    ("mirror", "words"),
+    [
+        (lambda x: np.sin(x), "raises TypeError: loop of ufunc does not support"),
+        (lambda x: x / 0 + 1 / 0, "raises ZeroDivisionError: division by zero"),
+        (lambda x: x.squared(), "raises AttributeError"),
+        (lambda x: None, "returns NoneType, not an expression"),
+        (lambda x: "x**2", "returns str, not an expression"),
+    ],
+    ids=["NumPy", "zero", "attribute", "None", "text"],
+)
+def test_a_mirror_that_fails_is_named_with_its_line_by_every_check(mirror: Any, words: str) -> None:
+    op = square()
+    declare.mirror(op, mirror)
+    said = rf"the mirror of square_of_tests \(.*test_declare\.py, line \d+\) {words}.*; a mirror is written with SymPy"
+    with pytest.raises(ValueError, match=said):
+        gtape.verify.check(op, 0.5)
+    with pytest.raises(ValueError, match=said):
+        gtape.verify.prove("square_of_tests")
+    x = gtape.Variable(0.5)
+    with pytest.raises(ValueError, match=said), gtape.GradientTape(verify=True) as tape:
+        y = op(x)
+        tape.gradient(y, x)
+
+
+def test_a_mirror_of_arrays_that_fails_is_named_with_its_line() -> None:
+    total()
+    declare.mirror("total_of_tests", lambda W, x: W.sum(x + None, axis=(0,), keepdims=False))
+    said = r"the mirror of total_of_tests \(.*, line \d+\) raises TypeError: .* written with the functions of W"
+    with pytest.raises(ValueError, match=said):
+        gtape.verify.check(REGISTRY["total_of_tests"].function, np.ones(3))
+    with pytest.raises(ValueError, match=said):
+        gtape.verify.prove("total_of_tests")
+
+
 def test_a_mirror_of_another_shape_is_named() -> None:
     op = total()
     declare.mirror(op, lambda W, x: x)

@@ -21,6 +21,7 @@ class Mirror(NamedTuple):
     solved: Callable[..., Any] | None
     argument: int
     shapes: Callable[..., Any] | None
+    place: Place
 
 
 _waiting: dict[str, Mirror] = {}
@@ -88,7 +89,7 @@ def mirror(
         check_signature(prim, "`solved` of the mirror", solved, ["W", "y", *xs], prim.params)
     if shapes is not None:
         check_signature(prim, "`shapes` of the mirror", shapes, xs, prim.params)
-    made = Mirror(prim, function, complex, solved, argument, shapes)
+    made = Mirror(prim, function, complex, solved, argument, shapes, here)
     if _receiver is None:
         _waiting[name] = made
     else:

@@ -9,7 +9,11 @@ of object arrays: ``W.exp(x)`` and so on apply other mirrors, and plain NumPy mo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from numbers import Number
 from typing import Any
+
+from sympy import Basic
 
 from gtape.declare.mirrors import Mirror, hand_over
 
@@ -98,15 +102,53 @@ def without_formula(name: str) -> NotImplementedError:
     )
 
 
+def _of_symbols(made: Mirror, f: Callable[..., Any]) -> Callable[..., Any]:
+    """A mirror of symbols from outside gtape, whose errors name it."""
+
+    @wraps(f)
+    def apply(*symbols: Any, **params: Any) -> Any:
+        try:
+            result = f(*symbols, **params)
+        except Exception as e:
+            raise _failed(made, f"raises {type(e).__name__}: {e}") from e
+        if not isinstance(result, (Basic, Number)):  # strings in particular, which SymPy would evaluate
+            raise _failed(made, f"returns {type(result).__name__}, not an expression")
+        return result
+
+    return apply
+
+
+def _of_arrays(made: Mirror, f: Callable[..., Any]) -> Callable[..., Any]:
+    """A mirror of arrays from outside gtape, whose errors name it."""
+
+    @wraps(f)
+    def apply(*args: Any, **params: Any) -> Any:
+        try:
+            return f(*args, **params)
+        except (TypeError, AttributeError, NameError) as e:
+            # An error inside a world may be that of a number that does not decide a comparison.
+            mine = e.__traceback__ is not None and e.__traceback__.tb_next
+            if not mine or mine.tb_next is not None:
+                raise
+            raise _failed(made, f"raises {type(e).__name__}: {e}") from e
+
+    return apply
+
+
+def _failed(made: Mirror, what: str) -> ValueError:
+    with_what = "with SymPy" if made.prim.kind == "elementwise" else "with the functions of W"
+    return ValueError(f"the mirror of {made.prim.name} ({made.place}) {what}; a mirror is written {with_what}")
+
+
 def _adopt(made: Mirror) -> None:
     """Register a mirror declared with its op outside gtape, in place of the mirror declared earlier."""
     name = made.prim.name
     for table in (SCALARS, COMPLEX, ARRAYS, PARAMETRISED, OUTPUT_SHAPES, MULTILINEAR):
         table.pop(name, None)
     if made.prim.kind == "elementwise":
-        scalar(name, made.function, complex=made.complex)
+        scalar(name, _of_symbols(made, made.function), complex=made.complex and _of_symbols(made, made.complex))
         return
-    array(name, made.function)
+    array(name, _of_arrays(made, made.function))
     if made.solved is not None:
         parametrised(name, made.argument, made.solved, shapes=made.shapes)
 
