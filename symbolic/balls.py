@@ -428,7 +428,8 @@ def objects(x: Any) -> np.ndarray:
 
 def mapped(f: Callable[..., Any], *xs: Any) -> np.ndarray:
     """A function of scalars on every element of arrays, as an object ndarray."""
-    return objects(np.frompyfunc(f, len(xs), 1)(*xs))
+    with np.errstate(all="ignore"):  # a comparison of a float with NaN sets a flag, of which NumPy would warn
+        return objects(np.frompyfunc(f, len(xs), 1)(*xs))
 
 
 def filled(entries: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:

@@ -15,7 +15,7 @@ from gtape.base.blocks import block
 from gtape.base.shown import shown
 
 __all__ = [
-    "BLOCKS", "FAILING", "PROCESS", "Mode", "Options", "checked_mode", "is_sampled", "is_switched_off",
+    "BLOCKS", "FAILING", "MOST_NESTED", "PROCESS", "Mode", "Options", "checked_mode", "is_sampled", "is_switched_off",
     "restart_sample", "verify_mode", "verifying",
 ]  # fmt: skip
 
@@ -23,6 +23,10 @@ __all__ = [
 FAILING = (
     "rule", "unstable", "convention", "unconnected", "domain", "undecided", "cancellation", "conditioning", "range",
 )  # fmt: skip
+
+# The deepest order of derivatives that gtape checks: a jet in k directions has 2**k components, and the chain rule has
+# as many terms as a set of k has partitions.
+MOST_NESTED = 8
 
 _MOST_DIGITS = 17  # a float64 has no more
 
@@ -39,7 +43,7 @@ class Options:
         harmless (`Finding.ok`) and undecided ones. A finding that does not raise gives a warning, unless it is
         harmless.
     order : int, optional
-        The highest order that is checked. 1 leaves out gradients of gradients. By default all orders.
+        The highest order that is checked. 1 leaves out gradients of gradients; 8 is the most. By default all orders.
     digits : int, optional
         The number of correct decimal digits that you require if rounding spoils a derivative (the verdicts "unstable",
         "cancellation" and "conditioning"). A finding with fewer correct digits raises, whatever `fail_on` says; one
@@ -99,7 +103,7 @@ class Options:
     ) -> None:
         made = {
             "fail_on": None if fail_on is None else _verdicts(fail_on),
-            "order": None if order is None else _whole("order", order, 1),
+            "order": None if order is None else _whole("order", order, 1, MOST_NESTED),
             "digits": None if digits is None else _whole("digits", digits, 1, _MOST_DIGITS),
             "budget": None if budget is None else _positive("budget", budget, "seconds"),
             "sample": _positive("sample", sample, "a share", 1.0),

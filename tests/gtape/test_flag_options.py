@@ -110,6 +110,12 @@ def test_the_verdicts_that_can_fail_are_those_of_findings() -> None:
     assert {g.partition("-")[0] for g in GRAVITY} - {"correct"} == set(FAILING)
 
 
+def test_an_order_beyond_the_deepest_is_refused() -> None:
+    assert Options(order=8).order == 8
+    with pytest.raises(ValueError, match="order` is a whole number, from 1 to 8, not 9"):
+        Options(order=9)
+
+
 def test_higher_orders_than_asked_for_are_left_out() -> None:
     def orders(f: Any, depth: int, verify: Any) -> Any:
         x = tf.Variable(2.0, dtype=tf.float64)
@@ -599,7 +605,7 @@ def test_the_environment_takes_options_and_refuses_unknown_ones() -> None:
         ({"fail_on": {"wrong"}}, ValueError, "names verdicts among rule, .*, not 'wrong'"),
         ({"fail_on": "correct"}, ValueError, "not 'correct'"),
         ({"fail_on": 3}, TypeError, "is a set of verdicts, not 3"),
-        ({"order": 0}, ValueError, "at least 1, not 0"),
+        ({"order": 0}, ValueError, "from 1 to 8, not 0"),
         ({"order": 1.5}, TypeError, "`order` is a whole number, not 1.5"),
         ({"digits": 18}, ValueError, "from 1 to 17, not 18"),
         ({"budget": -1}, ValueError, "more than 0, not -1"),

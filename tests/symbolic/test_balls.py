@@ -6,10 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy as sp
 from flint import acb, arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gtape
 from gtape.symbolic import balls
 from gtape.symbolic.balls import (
     Undecided,
@@ -173,6 +175,11 @@ def test_exact_numbers_of_one_value_share_their_results_also_as_other_objects() 
         assert e[0] is e[1] and WORLD.exp(x)[0] is e[0]
         squares = WORLD.multiply(e, e)
         assert squares[0] is squares[1], "a rounded product is computed once"
+
+
+def test_infinite_numbers_of_a_program_become_symbols_without_a_warning() -> None:
+    made = gtape.symbolic.trace(lambda x: x * float("inf") + float("nan"), 0.3)
+    assert made.expr() is sp.nan
 
 
 def test_the_difference_of_one_infinite_number_with_itself_is_not_0() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+from bits import bits
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
@@ -186,6 +187,47 @@ def test_a_call_prints_as_a_program() -> None:
     assert repr(call) == "leaky_relu(np.array([1.0, -2.0], 'float64'), alpha=0.25)"
 
 
+def test_a_printed_call_is_the_call() -> None:
+    rows = np.array([[64.0, 0.5, -6.0]])
+    for call in (
+        Call(REGISTRY["cast"], [np.zeros((0, 3))], {"dtype": np.dtype("float32")}),
+        Call(REGISTRY["gather"], [rows, np.array([2, 0, 2])], {"axis": -1, "size": 3}),
+        Call(REGISTRY["add"], [np.array([np.inf, np.nan, -0.0]), np.array(-np.inf)], {}),
+        Call(REGISTRY["sum"], [rows], {"axis": (1,), "keepdims": True}),
+    ):
+        source = repr(call)
+        made = eval(source, {"np": np, call.prim.name: lambda *arrays, **params: (arrays, params)})
+        assert made[1] == call.params
+        for a, b in zip(made[0], call.arrays, strict=True):
+            assert bits(a) == bits(b)
+        assert bits(call.prim(*map(gtape.constant, made[0]), **made[1])) == bits(call())
+
+
+@pytest.mark.filterwarnings("error")
+def test_special_points_and_ends_beyond_the_dtype_lie_at_its_end() -> None:
+    for x in sample(floats_for(Interval(0.0, 1e6), "float16"), 200):
+        assert 0 <= x <= 65504
+    assert all(abs(float(x)) <= 2.0**20 for x in sample(tensors("float32", shape=(), special=[1e39]), 50))
+    assert any(x > 3.4e38 for x in sample(floats_for(ANY_REAL, "float32", special=(1e39,)), 100))
+
+
+@pytest.mark.parametrize(
+    ("interval", "special", "simplest"),
+    [
+        (Interval(0.0, 1.0), (), 0.0),
+        (Interval(0.5, 9.0), (), 1.0),
+        (Interval(2.0, 7.0), (5.0,), 2.0),
+        (Interval(2.0, 7.0, open_lo=True), (5.0,), 5.0),
+        (Interval(-1e6, 1e6), (3.0,), 0.0),
+    ],
+)
+def test_numbers_shrink_towards_0_then_1_then_the_special_points(
+    interval: Interval, special: Any, simplest: float
+) -> None:
+    options = settings(database=None, derandomize=True, max_examples=1000)
+    assert find(floats_for(interval, special=special), lambda x: True, settings=options) == simplest
+
+
 def test_tensors_and_op_calls() -> None:
     for t in sample(tensors("float32", shape=(2, 3)), 20):
         assert t.shape == (2, 3)
@@ -211,6 +253,8 @@ def test_tensors_and_op_calls() -> None:
         (lambda: shapes(max_side=0), "max_side"),
         (lambda: tensors(shape=3), "tuple of lengths, each at least 0, or a strategy for one, not 3$"),
         (lambda: tensors(shape=(2, -1)), r"tuple of lengths.* not \(2, -1\)$"),
+        (lambda: tensors(shape=(True,)), r"tuple of lengths.* not \(True,\)$"),
+        (lambda: shapes(max_side=True), "max_side is a whole number, not True"),
         (lambda: tensors(shape="ab"), "tuple of lengths.* not 'ab'$"),
         (lambda: tensors(shape=(2,), interval=EMPTY), r"\(1, 1.0000000000000002\) holds no float64"),
         (lambda: floats_for(EMPTY), r"\(1, 1.0000000000000002\) holds no float64"),
@@ -318,7 +362,14 @@ def test_programs_shrink_to_few_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"), [({"dtypes": ["int8"]}, "dtypes"), ({"orders": [3]}, "orders"), ({"max_steps": 0}, "max_steps")]
+    ("words", "says"),
+    [
+        ({"dtypes": ["int8"]}, "dtypes"),
+        ({"orders": [3]}, "orders"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"special": "yes"}, "special is True or False, not 'yes'"),
+        ({"control": None}, "control is True or False"),
+    ],
 )
 def test_programs_refuse_other_words(words: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):

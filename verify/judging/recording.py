@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.base.shown import shown
+from gtape.base.verification import MOST_NESTED
 from gtape.errors import UnimplementedError
 from gtape.ops.random.draws import streams
 from gtape.recording.record import STEP, Session, off
@@ -19,7 +20,6 @@ from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.verify.judging.connected import bodiless, unimplemented
-from gtape.verify.oracles.oracle import MOST_NESTED
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["Recording", "TracingTape", "checked_order", "raw", "refuse_complex_jacobian"]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
+from gtape.base.verification import MOST_NESTED
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, assumed, finite_ball, objects
 from gtape.symbolic.complex_scalars import real_part
@@ -39,7 +40,7 @@ from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.replay import InEnclosures, Replay
 
 __all__ = [
-    "MOST_NESTED", "SWEPT", "Oracle", "TooDeep", "factorises", "nested_too_deep", "own_part", "uses_vectors", "varies",
+    "SWEPT", "Oracle", "TooDeep", "factorises", "nested_too_deep", "own_part", "uses_vectors", "varies",
 ]  # fmt: skip
 
 
@@ -805,10 +806,6 @@ def uses_vectors(oracle: Oracle) -> bool:
 def factorises(node: Node) -> bool:
     """Whether a node is an op that returns values and vectors, which forward mode may turn."""
     return node.kind == "op" and node.prim.along is not None
-
-
-# A jet in k directions has 2**k components, and the chain rule has as many terms as a set of k has partitions.
-MOST_NESTED = 8
 
 
 def nested_too_deep(k: int) -> str:

@@ -149,6 +149,9 @@ def programs(
         raise ValueError(f"dtypes holds 'float64', 'float32' or both, not {shown(dtypes)}")
     if not orders or any(isinstance(k, bool) or k not in (1, 2) for k in orders):
         raise ValueError(f"orders holds 1, 2 or both, not {shown(orders)}")
+    for name, value in (("special", special), ("control", control)):
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is True or False, not {shown(value)}")
     most = whole("programs", "max_steps", max_steps)
     if most < 1:
         raise ValueError(f"max_steps is at least 1, not {most}")

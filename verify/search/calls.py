@@ -117,7 +117,7 @@ def floats_for(
     top = float(f.max)
     points = _numbers("special", special) + _numbers("kinks", kinks)
     points += [p for p in (interval.lo, interval.hi, *interval.holes, 0.0) if math.isfinite(p)]
-    marks = sorted({float(dtype.type(p)) for p in points}, key=lambda p: (abs(p), p < 0))
+    marks = sorted({float(dtype.type(min(max(p, -top), top))) for p in points}, key=lambda p: (abs(p), p < 0))
     pair = (0.0, math.inf) if magnitude is None else magnitude
     lo, hi = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else (None, None)
     if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float)) and 0 <= lo < hi):
@@ -153,7 +153,8 @@ def floats_for(
     def distant(mark: float, power: int, mantissa: int, below: bool) -> float:
         """A number at a distance of a power of two times the size of a mark other than 0."""
         away = math.ldexp(1 + mantissa / 2**f.nmant, power) * abs(mark)
-        return float(dtype.type(mark - away if below else mark + away))
+        with np.errstate(over="ignore"):
+            return float(dtype.type(mark - away if below else mark + away))
 
     # Eighths of a binade first, because short mantissas should be likely, too.
     mantissas = st.one_of(st.integers(0, 7).map(lambda n: n << (f.nmant - 3)), st.integers(0, 2**f.nmant - 1))
@@ -173,13 +174,18 @@ def floats_for(
     def drawn(x: float) -> bool:
         return x in interval and math.isfinite(x) and (x == 0 or lo <= abs(x) <= hi)
 
+    # The first way, because examples shrink towards it.
+    points = sorted({m for m in (*marks, 1.0) if drawn(m)}, key=lambda p: (p != 0, p != 1, abs(p), p < 0))
+    if points:
+        ways.insert(0, st.sampled_from(points))
     near = [m for m in marks if _beside(m, drawn, dtype)]
     alone = [x for m in marks if m not in near and drawn(m) for x in ((m, -m) if m == 0 else (m,))]
     if alone:  # for example 0, if no other number is as small
         ways += [st.sampled_from(alone)] * (1 if near else _SHARES["near"] // 2)
     if near:
         offsets = st.one_of(st.integers(-1, 1), st.integers(-NEIGHBOURS, NEIGHBOURS))
-        ways += [st.builds(neighbour, st.sampled_from(near), offsets, st.booleans())] * _SHARES["near"]
+        share = _SHARES["near"] - bool(points)
+        ways += [st.builds(neighbour, st.sampled_from(near), offsets, st.booleans())] * share
     far = [m for m in marks if m != 0]
     if far:
         apart = st.builds(distant, st.sampled_from(far), st.integers(-int(f.nmant), 0), mantissas, st.booleans())
@@ -265,6 +271,9 @@ def shapes(*, max_dims: int = 2, max_side: int = 3) -> st.SearchStrategy[tuple[i
     ...     assert shape in [(), (1,), (2,), (3,)]
     >>> test()
     """
+    for name, value in (("max_dims", max_dims), ("max_side", max_side)):
+        if isinstance(value, bool):  # Python's whole numbers include True
+            raise ValueError(f"{name} is a whole number, not {value}")
     max_dims, max_side = whole("shapes", "max_dims", max_dims), whole("shapes", "max_side", max_side)
     if max_dims < 0 or max_side < 1:
         raise ValueError(f"max_dims is at least 0 and max_side at least 1, not {max_dims} and {max_side}")
@@ -330,6 +339,8 @@ def _tensors(
 
 def _lengths(shape: Any) -> tuple[int, ...]:
     try:
+        if isinstance(shape, (tuple, list)) and any(isinstance(n, (bool, np.bool_)) for n in shape):
+            raise TypeError("a truth value is no length")
         return checked_shape("tensors", "shape", shape, whole=True)
     except (TypeError, ValueError):
         raise ValueError(
@@ -354,8 +365,24 @@ def _floats(
     return floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
 
 
+def _written(v: Any) -> str:
+    """The source of an argument of a call."""
+    if isinstance(v, np.dtype):
+        return f"np.dtype({v.name!r})"
+    if isinstance(v, float) and not math.isfinite(v):
+        return f"float({str(float(v))!r})"
+    if type(v) in (tuple, list):
+        inside = ", ".join(map(_written, v))
+        return f"[{inside}]" if type(v) is list else f"({inside},)" if len(v) == 1 else f"({inside})"
+    if isinstance(v, (np.ndarray, np.generic)):
+        if not v.size:  # the list of an empty array has no shape
+            return f"np.empty({v.shape}, {v.dtype.name!r})"
+        return f"np.array({_written(v.tolist())}, {v.dtype.name!r})"
+    return repr(v)
+
+
 class Call:
-    """One call of a primitive: ``prim(*arrays, **params)``. ``check(call)`` checks the call.
+    """One call of a primitive: ``prim(*map(tf.constant, arrays), **params)``. ``check(call)`` checks the call.
 
     Without arguments, the call runs the op. The call is also a function of its floating-point arguments; the other
     arguments, such as indices and conditions, stay fixed. So `check`, `exact` and `judge` take ``call, *call.point``.
@@ -395,11 +422,9 @@ class Call:
         self.params = settings(self, params, "params")
 
     def __repr__(self) -> str:
-        inside = [
-            f"np.array({a.tolist()!r}, {a.dtype.name!r})" if a.size <= _SHOWN_WHOLE else shown(a) for a in self.arrays
-        ]
+        inside = [_written(a) if a.size <= _SHOWN_WHOLE else shown(a) for a in self.arrays]
         try:
-            named = [f"{k}={v!r}" for k, v in self.params.items()]
+            named = [f"{k}={_written(v)}" for k, v in self.params.items()]
         except RecursionError:  # a parameter is nested deeper than Python's own `repr` goes
             named = [f"{k}={shown(v)}" for k, v in self.params.items()]
         return f"{self.prim.name}({', '.join([*inside, *named])})"
