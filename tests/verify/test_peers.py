@@ -22,9 +22,10 @@ from gtape.verify.peers.audit import Audit, audit, pieces, summed
 from gtape.verify.peers.conversation import Conversation, Unusable
 from gtape.verify.peers.faults import Fault
 from gtape.verify.peers.findings import _apart, markdown, witness
-from gtape.verify.peers.numbers import _mechanisms, exact_digits, grid_of, jumps
+from gtape.verify.peers.numbers import _mechanisms, _suspects, exact_digits, grid_of, jumps
 from gtape.verify.peers.programs import translated
 from gtape.verify.peers.tensors import _with_mechanisms, truth
+from gtape.verify.search.partials import Exact
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -110,6 +111,24 @@ def test_exact_numbers_of_arrays_hold_no_rounded_constant(name: str) -> None:
             mean = mpmath.fsum(v) / 3
             slope = (v[1] - mean) / 3 / mpmath.sqrt(mpmath.fsum((a - mean) ** 2 for a in v) / 3)
         assert abs(mpmath.mpf(truth(name, 0, "float64", 1).blocks[(0,)][1]) - slope) < 1e-39
+
+
+@pytest.mark.parametrize(
+    ("exact", "right", "wrong"),
+    [
+        (-7.8e-308, [0.0, -0.0, 1e-300], [np.nan, np.inf, -np.inf, 1.0]),
+        (0.0, [0.0, 1e-300], [np.nan, np.inf, 1.0]),
+        (-1e306, [-np.inf, -1e305, np.nan], [np.inf, 0.0, 1e306, -1.0]),
+    ],
+)
+def test_a_derivative_at_the_limits_of_the_dtype_may_end_there_but_not_elsewhere(
+    exact: float, right: list[float], wrong: list[float]
+) -> None:
+    got = np.array([*right, *wrong])
+    known = Exact(len(got))
+    known.high[:], known.known[:] = exact, True
+    bad = _suspects(known, got, np.dtype("float64"), np.ones(len(got)))
+    assert bad.tolist() == [False] * len(right) + [True] * len(wrong)
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,8 @@ def _side(x: float) -> tuple[bool, bool]:
 def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
     """The numbers that differ by more than half of the digits, except by underflow and overflow.
 
-    An exact 0 has no digits, so numbers near it are compared with `scale`, the largest of value and derivatives.
+    An exact 0 has no digits, so numbers near it are compared with `scale`, the largest of value and derivatives. NaN
+    for an exact number near 0 differs, because the terms of a good formula underflow to 0.
     """
     least, most = limits(dtype)
     half = float(np.sqrt(np.finfo(dtype).eps))
