@@ -227,3 +227,14 @@ def test_digits_of_subnormal_numbers_count_from_their_own_size(claim: float, pas
     assert report.ok == passes, report
     assert passes or all((f.digits or 0.0) < 1.0 for f in report.findings)
     assert claim or report.verdict == "range", "underflow may take a subnormal number"
+
+
+@pytest.mark.parametrize("share", [0.02, 0.25, 0.5])
+def test_a_claim_between_0_and_a_subnormal_number_is_no_flush(share: float) -> None:
+    def small(x: Any) -> Any:
+        return tf.exp(x) * tf.exp(x)
+
+    at = np.array(-370.5)  # the derivative is 62 times the smallest number
+    right = 2 * np.exp(at) ** 2
+    assert judge(small, at, right).ok and judge(small, at, np.array(0.0)).ok
+    assert not judge(small, at, share * right).ok

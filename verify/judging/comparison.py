@@ -764,12 +764,11 @@ class Comparison:
         open_ = open_ & ~none
 
         told.append(by_problem)
-        # Underflow takes digits of subnormal numbers. A claim may be lost whole, on a machine that flushes them.
+        # Underflow takes digits of subnormal numbers. A claim may be 0, on a machine that flushes them.
         subnormal = cancelled & (high != 0) & (np.abs(high) < float(np.finfo(held.coarsest).tiny))
-        if self._causes.claimed:
-            flushed = subnormal & (np.abs(g) <= np.abs(high)) & (dtype.kind == "f") & (np.sign(g) != -np.sign(high))
-        else:
-            flushed = subnormal & (lost <= half)
+        flushed = subnormal & (lost <= half)
+        if self._causes.claimed and dtype.kind == "f":
+            flushed = flushed | (subnormal & (g == 0))
         cancelled = cancelled & ~flushed
         if cancelled.any():
             for (verdict, reason, op, line), masks in self._ask("lossy_rules"):
