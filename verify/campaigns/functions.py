@@ -15,12 +15,12 @@ from gtape import nest
 from gtape.base.deadline import OutOfTime
 from gtape.base.escaping import plain
 from gtape.base.quiet import quietly
+from gtape.base.verification import MOST_NESTED
 from gtape.recording.record import off
 from gtape.tensors.tensor import constant, is_tensor
 from gtape.verify.campaigns.budget import TooLong, limited
 from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard, only, seconds_in
 from gtape.verify.judging.api import check
-from gtape.verify.oracles.oracle import MOST_NESTED
 from gtape.verify.search.loading import imported, module_name
 from gtape.verify.search.points import steps, unsteps
 from gtape.verify.verdicts.verdict import Report

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb
 
+from gtape.base.verification import MOST_NESTED
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import GradMark, Node
@@ -29,7 +30,7 @@ from gtape.verify.oracles.enclosures import (
     turned,
     zeros,
 )
-from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part, varies
+from gtape.verify.oracles.oracle import Oracle, TooDeep, nested_too_deep, own_part, varies
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.oracles.saved import moves_by_saved
 from gtape.verify.verdicts.ulp import longer_than

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gtape.base.verification import Options
+from gtape.base.verification import MOST_NESTED, Options
 from gtape.verify.judging.api import check
 from gtape.verify.judging.claims import judge
 from gtape.verify.judging.flag import conclude, examined
-from gtape.verify.oracles.oracle import MOST_NESTED
 from gtape.verify.verdicts.verdict import Report
 
 if TYPE_CHECKING:
