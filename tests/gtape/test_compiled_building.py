@@ -12,7 +12,7 @@ import pytest
 import gtape as tf
 from gtape.engine.rules import RuleStep
 from gtape.tapes import inner_loops, table, tracing
-from tests.gtape.test_compiled import _bits
+from tests.bits import bits
 
 Function = Callable[[tf.Tensor], Any]
 NUMBER, VECTOR = 0.3, [0.3, -0.7, 1.1]
@@ -65,7 +65,7 @@ def test_gradients_through_many_selections_have_the_bits_of_eager_ones(start: An
     compiled = tf.function(f, jit_compile=True)
     for x in (start, np.multiply(start, -2.0), np.multiply(start, 0.5)):
         x = tf.constant(x, tf.float64)
-        assert _bits(compiled(x)) == _bits(f(x))
+        assert bits(compiled(x)) == bits(f(x))
 
 
 @pytest.mark.parametrize("start", [NUMBER, VECTOR])
@@ -112,5 +112,5 @@ def test_a_root_at_0_beside_selections_has_the_gradient_of_the_eager_call(back_e
 
     compiled = tf.function(f, jit_compile=True)
     for value in (0.7, 0.6, 0.9):
-        assert _bits(compiled(tf.constant(value, tf.float64))) == _bits(f(tf.constant(value, tf.float64)))
+        assert bits(compiled(tf.constant(value, tf.float64))) == bits(f(tf.constant(value, tf.float64)))
     assert compiled.summary().startswith("compiled"), compiled.summary()
