@@ -180,7 +180,7 @@ def _lost_slope(f: Failure) -> tuple[Node | None, str]:
 
 
 def _by(failure: Failure) -> str:
-    return f"relative error {failure.shown:.3g} along a random direction"
+    return f"relative error {failure.shown:.3g} {failure.place}"
 
 
 def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:

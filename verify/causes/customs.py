@@ -20,6 +20,7 @@ from gtape.verify.oracles.certificates import (
     by_constants,
     certify,
     certify_custom,
+    certify_elements,
     certify_rule,
     custom_directions,
     faulty_rules,
@@ -96,11 +97,19 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
 
 
 def certify_value(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
-    """As `certify_custom`, along several directions if the error may be a rounding."""
+    """As `certify_custom`, along several directions and in single elements if the error may be a rounding."""
     failure = certify_custom(oracle, node, g, made)
-    if failure is not None and is_rounded(failure):
-        return certify_custom(oracle, node, g, made, _WAYS) or failure
-    return failure
+    if failure is None or not is_rounded(failure):
+        return failure
+    failure = certify_custom(oracle, node, g, made, _WAYS) or failure
+    if not is_rounded(failure):
+        return failure
+    try:
+        alone = certify_elements(oracle, node, g, made, ROUNDINGS * roundings_of(node))
+    except ArithmeticError:  # a rule of the body makes no finite number of the cotangent, and the directions count
+        return failure
+    wrong = [f for f in alone if not is_rounded(f)]
+    return max(wrong, key=lambda f: f.error, default=failure)
 
 
 def stops_of(oracle: Oracle, node: Node) -> list[Node]:

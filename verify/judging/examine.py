@@ -519,7 +519,7 @@ class Gradient(Judgement):
         with contextlib.suppress(ArithmeticError):  # the precision in force does not decide
             for f in faulty_customs(self._oracle()):
                 if f.node is not None and f.error > roundings_of(f.node):
-                    by = f"relative error {f.shown:.3g} along a random direction"
+                    by = f"relative error {f.shown:.3g} {f.place}"
                     reason = f"the gradient that {f.node.name} returns loses digits that its body does not ({by})"
                     made.append((("unstable", reason, f.node.name, f.node.line), [f.node]))
         return made

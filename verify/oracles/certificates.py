@@ -36,14 +36,15 @@ from gtape.verify.oracles.saved import moves_by_saved
 from gtape.verify.verdicts.ulp import longer_than
 
 __all__ = [
-    "Direction", "Failure", "by_constants", "certify", "certify_custom", "certify_marks", "certify_rows",
-    "custom_directions", "directions_of", "disagreement_along", "faulty_rules", "has_declared", "has_finite_slope",
-    "inside_of",
+    "Direction", "Failure", "by_constants", "certify", "certify_custom", "certify_elements", "certify_marks",
+    "certify_rows", "custom_directions", "directions_of", "disagreement_along", "faulty_rules", "has_declared",
+    "has_finite_slope", "inside_of",
 ]  # fmt: skip
 
 
 _MEANT = 12  # significant bits of a constant that was meant as it is
 _SAME = 1e3
+_FAR = 3  # elements in either order that are judged alone
 _DEEPEST = 4  # directions of jets, each of which doubles the work
 
 
@@ -52,7 +53,8 @@ class Failure(NamedTuple):
     any. For a custom gradient also the relative move of its body's derivative by the roundings of constants.
 
     The error is relative to the sizes of the terms, as roundings are. `distance` is relative to the larger of both
-    numbers, which cancellation of the terms leaves alone; 0.0 if it was not taken.
+    numbers, which cancellation of the terms leaves alone; 0.0 if it was not taken. `place` says where the error was
+    measured.
     """
 
     what: str
@@ -61,6 +63,7 @@ class Failure(NamedTuple):
     mark: GradMark | None = None
     by_constants: float = 0.0
     distance: float = 0.0
+    place: str = "along a random direction"
 
     @property
     def shown(self) -> float:
@@ -515,11 +518,7 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
     times : int
         The number of random directions.
     """
-    slopes: dict[int, Any] = {}
-    for a, c in zip(node.active, made, strict=True):
-        if c is not None:
-            j = node.inputs[a]
-            slopes[j] = objects(slopes[j] + c) if j in slopes else c
+    slopes = _by_input(node, made)
     names = list(dict.fromkeys(node.inputs[a] for a in node.active))
 
     def along(ways: list[Any]) -> tuple[arb, arb]:
@@ -533,6 +532,86 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
         if off:
             moved = max(moved, by_constants(oracle, node, g, directions), _by_saved(oracle, node, g, directions))
     return Failure("custom gradient", node, error, by_constants=moved, distance=distance) if error else None
+
+
+def certify_elements(oracle: Oracle, node: Node, g: Any, made: list[Any], least: float) -> list[Failure]:
+    """As `certify_custom`, along those elements alone whose relative errors are the largest.
+
+    A sum over all elements divides the error of one element by their number. A sweep through the body shows which
+    elements are far off, and the mirrors then judge these. If the function does not follow its cotangent on the tape,
+    errors count relative to the largest element, because NumPy's transforms and solvers round so.
+
+    Parameters
+    ----------
+    oracle, node, g, made
+        As for `certify_custom`.
+    least : float
+        The least relative error of an element that is looked at.
+
+    Returns
+    -------
+    list of Failure
+        One for each element that is looked at.
+    """
+    slopes, failures = _by_input(node, made), list[Failure]()
+    sub, outputs, _ = oracle.custom_back(node, g)
+    inside = set(sub.ancestors([o for o in outputs if o is not None]))
+    follows = any(not inside.isdisjoint(nodes) for nodes in sub.sources)
+    for j, i in _far_off(slopes, oracle.pulled_through_body(node, g), least, alone=follows):
+        ways = custom_directions(oracle, node)
+        for k, u in ways.items():
+            alone = np.arange(np.size(u)) == (i if k == j else -1)
+            ways[k] = objects(np.where(alone.reshape(np.shape(u)), u, 0))
+        got, scale = inner(ways[j], slopes[j]), magnitude(ways[j], slopes[j])
+        expected, size = _through_body(oracle, node, g, ways)
+        error = disagreement(got, expected, scale + size)
+        if error:
+            moved = max(by_constants(oracle, node, g, ways), _by_saved(oracle, node, g, ways))
+            failures.append(
+                Failure(
+                    "custom gradient", node, error, by_constants=moved, distance=distance_of(got, expected),
+                    place="in one element",
+                )
+            )  # fmt: skip
+    return failures
+
+
+def _by_input(node: Node, made: list[Any]) -> dict[int, Any]:
+    """The gradient by each node among the active inputs of a custom gradient: sums for a node that is passed twice."""
+    slopes: dict[int, Any] = {}
+    for a, c in zip(node.active, made, strict=True):
+        if c is not None:
+            j = node.inputs[a]
+            slopes[j] = objects(slopes[j] + c) if j in slopes else c
+    return slopes
+
+
+def _far_off(slopes: dict[int, Any], exact: dict[int, Any], least: float, *, alone: bool) -> list[tuple[int, int]]:
+    """The elements with the largest errors, as (input, place in the flat array), if there are several elements.
+
+    Half of them have the largest errors relative to their own size, and half relative to the typical size as well,
+    because cancellation enlarges the relative errors of small elements. Without `alone`, errors also exceed `least`
+    relative to the largest element.
+    """
+    found: list[tuple[float, float, int, int]] = []
+    for j, c in slopes.items():
+        pairs = [np.broadcast_to(objects(v), np.shape(c)).ravel().tolist() for v in (c, exact.get(j, arb(0)))]
+        sizes = [arb(abs(p)) + abs(q) for p, q in zip(*pairs, strict=True)]
+        typical = sorted([size.mid() for size in sizes])[len(sizes) // 2] if sizes else arb(0)
+        largest = max([size.mid() for size in sizes], default=arb(0))
+        for i, (p, q, size) in enumerate(zip(*pairs, sizes, strict=True)):
+            apart = arb(abs(p - q))
+            if (
+                apart.is_finite()
+                and size.is_finite()
+                and not apart.contains(0)
+                and apart > least * (size if alone else largest)
+            ):
+                found.append((float(apart / size), float(apart / (size + typical)), j, i))
+    if sum(np.size(c) for c in slopes.values()) < 2:
+        return []
+    by_own, by_both = (sorted(found, key=lambda e: -e[k])[:_FAR] for k in (0, 1))
+    return list(dict.fromkeys([e[2:] for e in (*by_own, *by_both)]))
 
 
 def _by_saved(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> float:

@@ -148,6 +148,20 @@ class _Exact(InEnclosures):
         return None if through else self.replay.pulled(node, g)
 
 
+class _ThroughBody(_Exact):
+    """The arithmetic of a sweep through the body of one custom gradient, which ends at the inputs `ends`."""
+
+    def __init__(self, replay: Replay, ends: frozenset[int]) -> None:
+        super().__init__(replay, {})
+        self.ends = ends
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        return [None] * len(node.active) if node.index in self.ends else super().rule(node, g)
+
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        return [None] * len(node.active) if node.index in self.ends else super().custom(node, g)
+
+
 class Replay:
     """The exact values of one program and its gradient by its own rules, at the precision in force.
 
@@ -290,6 +304,24 @@ class Replay:
         through = copy(self)
         through.by_bodies, through.made, through.arrived = True, {}, {}
         return through.replay()
+
+    def pulled_through_body(self, node: Node, g: Any) -> dict[int, Any]:
+        """The exact cotangents of a custom gradient's inputs, by the rules of its body's ops.
+
+        Parameters
+        ----------
+        node : Node
+            Of kind "custom".
+        g : cotangent of its outputs
+        """
+        through = copy(self)
+        through.by_bodies, through.arrived, through.switched_off = True, {}, {}
+        algebra = _ThroughBody(through, frozenset(node.inputs))
+        start: dict[int, Any] = {}
+        for k, c in PartialOutputs.of(g).items():
+            algebra.arrive(start, node.body[k], np.broadcast_to(objects(c), self.program.nodes[node.body[k]].shape))
+        found = backward(self.program, start, algebra, None)
+        return {j: found[j] for j in node.inputs if j in found}
 
     def used(self) -> dict[tuple[str, int], int]:
         """(op, argument) -> length of its longest sum, for every rule that took part."""
