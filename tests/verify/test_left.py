@@ -96,11 +96,65 @@ def test_numbers_of_another_call_are_undecided() -> None:
             assert report.verdict == "undecided" and "second call of the function at the same point" in str(report)
         with pytest.raises(ArithmeticError, match="second call of the function at the same point"):
             exact(f, 1.25)
-    drawn = lambda x: x * tf.random.normal([], dtype=x.dtype)  # its stream starts again where it was
+
+
+def _counted() -> F:
+    v = tf.Variable(1.0, dtype=tf.float64)
+    return lambda x: (v.assign_add(1.0), x * v)[1]
+
+
+DRAWN: dict[str, F] = {
+    "a normal number": lambda x: x * tf.random.normal([], dtype=x.dtype),
+    "an op with a seed": lambda x: x * tf.random.normal([], seed=7, dtype=x.dtype),
+    "a dropout": lambda x: tf.reduce_sum(tf.nn.dropout(x * tf.ones([5], x.dtype), 0.5)),
+    "a variable that counts": _counted(),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_exact_numbers_of_a_function_that_differs_in_the_next_call_are_refused(name: str) -> None:
     tf.random.set_seed(3)
-    number = exact(drawn, 1.25)
+    with pytest.raises(ArithmeticError, match="second call of the function at the same point"):
+        exact(DRAWN[name], 1.25)
+    report = judge(DRAWN[name], 1.25, 1.0)
+    assert report.verdict == "undecided" and "from a fixed seed, and let it" in report.findings[0].reason
+
+
+def _seeded(x: Any) -> Any:
     tf.random.set_seed(3)
-    assert judge(drawn, 1.25, number).verdict == "correct"
+    return x * tf.random.normal([], dtype=x.dtype)
+
+
+def _assigned() -> F:
+    v = tf.Variable(1.0, dtype=tf.float64)
+    return lambda x: (v.assign(3.0), x * v)[1]
+
+
+def _unread() -> F:
+    v = tf.Variable(1.0, dtype=tf.float64)
+    return lambda x: (v.assign_add(1.0), tf.random.normal([]), x * x)[2]
+
+
+REPEATED: dict[str, F] = {
+    "a seed inside": _seeded,
+    "a stateless draw": lambda x: x * tf.random.stateless_normal([], [1, 2], dtype=x.dtype),
+    "a variable that is set anew": _assigned(),
+    "changes that it does not read": _unread(),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_function_that_repeats_its_numbers_has_exact_ones(name: str) -> None:
+    numbers = [exact(REPEATED[name], 1.25) for _ in range(2)]
+    assert str(numbers[0]) == str(numbers[1])
+    assert judge(REPEATED[name], 1.25, numbers[0]).verdict == "correct"
+
+
+def test_calls_that_show_a_change_of_state_leave_the_state_as_one_call_does() -> None:
+    v = tf.Variable(1.0, dtype=tf.float64)
+    with pytest.raises(ArithmeticError):
+        exact(lambda x: (v.assign_add(1.0), x * v)[1], 1.25)
+    assert v.numpy() == 2.0
 
 
 def _held(x: Any) -> Any:

@@ -1,7 +1,7 @@
 """Runs a function once more, at any point, as it ran when it was recorded.
 
 Variables and gtape's random streams start in the state of the recorded run, and get their present state back at the
-end.
+end. Only the calls of `Again.later` start in the state after the recorded run, as the user's next calls would.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gtape.recording.trace import (
     has_long_numbers,
     stops_made,
 )
+from gtape.recording.undoing import repeating
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
@@ -48,6 +49,8 @@ class Ran(NamedTuple):
         """The program of the run."""
         return build([(t._record, t._value) for t in self.outputs], self.inputs)
 
+_LATER = 8  # calls after the recorded run, because few draws, such as those of a dropout, may be equal by chance
+
 
 class Again:
     """A recorded function that can run again; the caller stops the tapes."""
@@ -61,7 +64,20 @@ class Again:
 
     def __call__(self, point: list[Any]) -> list[Any] | None:
         """The floating-point outputs at a point; None if the function raises or returns something else."""
-        made = self._run([convert_to_tensor(x) for x in point])
+        return self._outputs(self._run([convert_to_tensor(x) for x in point]))
+
+    def later(self, point: list[Any]) -> list[list[Any] | None]:
+        """The outputs of calls that follow the recorded run, each in the state that the one before left.
+
+        Empty if the recorded run changed no state. The changes of state are undone.
+        """
+        if not (self._draws or self._before):
+            return []
+        with repeating():
+            return [self._outputs(self._made([convert_to_tensor(x) for x in point])) for _ in range(_LATER)]
+
+    def _outputs(self, made: list[Any] | None) -> list[Any] | None:
+        """The floating-point outputs of a run; None if they do not fit those of the recorded run."""
         if made is None:
             return None
         outputs = self.recording.outputs
@@ -156,11 +172,16 @@ class Again:
         stand = streams() if self._draws else None
         try:
             self._rewind(list(self._before.values()), self.recording.streams)
-            return nest.flatten(self.recording.function(*point))
-        except Exception:
-            return None
+            return self._made(point)
         finally:
             self._rewind(after, stand)
+
+    def _made(self, point: list[Any]) -> list[Any] | None:
+        """What the function returns in the present state; None if it raises."""
+        try:
+            return nest.flatten(self.recording.function(*point))
+        except Exception:  # the function of a user may raise anything
+            return None
 
     def _rewind(self, states: list[Any], stand: Any) -> None:
         for variable, state in states:

@@ -275,9 +275,15 @@ def _body_left(session: Any, inputs: list[Any], outputs: list[Any], order: int) 
 
 
 def other_numbers(recording: Recording, order: int) -> list[Finding]:
-    """The finding about a function that differs from call to call; empty if a second call returns the same numbers."""
+    """The finding about a function that differs from call to call; empty if a second call returns the same numbers.
+
+    The second call begins in the state of the first one. Calls in the state that the first one left count, too, because
+    the user's next call finds this state.
+    """
     with off(), quietly():
-        if Comparison(Again(recording), recording.program(), order).is_deterministic():
+        again = Again(recording)
+        comparison = Comparison(again, recording.program(), order)
+        if comparison.is_deterministic() and all(map(comparison.are_recorded, again.later(comparison.here))):
             return []
     return _unlike(order)
 

@@ -159,9 +159,12 @@ class Comparison:
 
     def is_deterministic(self) -> bool:
         """Whether the function returns the recorded numbers at the recorded point."""
-        again = self.again(self.here)
-        return again is not None and all(
-            same_numbers(np.asarray(a), b) for a, b in zip(again, self.before, strict=True)
+        return self.are_recorded(self.again(self.here))
+
+    def are_recorded(self, outputs: list[Any] | None) -> bool:
+        """Whether the outputs of a run at the recorded point are the recorded numbers; False for None."""
+        return outputs is not None and all(
+            same_numbers(np.asarray(a), b) for a, b in zip(outputs, self.before, strict=True)
         )
 
     def outcome(self, *, left: bool) -> Outcome:
