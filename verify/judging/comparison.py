@@ -552,7 +552,7 @@ class Comparison:
         for s, (g, d, found) in enumerate(zip(got, known, settled, strict=True)):
             ask = ~_along(left, g)  # an open row needs no bound
             p = self._explained(s, g, d, found, ask)
-            harmless, open_, loose = [p.added, p.at_zero, p.by_problem, p.over_range, *p.by_rules], p.open, p.moved
+            harmless, open_, loose = [p.added, p.by_problem, p.over_range, *p.by_rules, p.at_zero], p.open, p.moved
             if open_.any():
                 rest = _along(open_.reshape(len(left), -1).any(axis=1), g)
                 loose = np.where(rest, np.maximum(loose, self._bound("bounds", s, RUNS, shape=g.shape)), loose)
@@ -716,9 +716,9 @@ class Comparison:
         explained = self._explained(s, g, distances, settled)
         added, at_zero, by_problem, over_range, by_rules, over, open_, moved = explained
         zero = np.abs(high) <= rad
-        told: list[Told] = [added, at_zero, *by_rules]
+        told: list[Told] = [added, *by_rules]
         if not open_.any():
-            self._tell([*told, by_problem, over_range], s, e, g, distances, zero, moved)
+            self._tell([*told, by_problem, over_range, at_zero], s, e, g, distances, zero, moved)
             return
         loose = moved
         for runs in (RUNS, MANY_RUNS):
@@ -763,7 +763,7 @@ class Comparison:
             none = open_ & ~finite
         open_ = open_ & ~none
 
-        told.append(by_problem)
+        told += [by_problem, at_zero]  # an exact zero says least about lost digits
         # Underflow takes digits of subnormal numbers. A claim may be 0, on a machine that flushes them.
         subnormal = cancelled & (high != 0) & (np.abs(high) < float(np.finfo(held.coarsest).tiny))
         flushed = subnormal & (lost <= half)
