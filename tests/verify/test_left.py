@@ -105,19 +105,34 @@ def _counted() -> F:
 
 DRAWN: dict[str, F] = {
     "a normal number": lambda x: x * tf.random.normal([], dtype=x.dtype),
-    "an op with a seed": lambda x: x * tf.random.normal([], seed=7, dtype=x.dtype),
     "a dropout": lambda x: tf.reduce_sum(tf.nn.dropout(x * tf.ones([5], x.dtype), 0.5)),
     "a variable that counts": _counted(),
 }
+SEEDED: dict[str, F] = {**DRAWN, "an op with a seed": lambda x: x * tf.random.normal([], seed=7, dtype=x.dtype)}
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_exact_numbers_of_a_function_that_differs_in_the_next_call_are_refused(name: str) -> None:
-    tf.random.set_seed(3)
+    tf.random.set_seed(None)
     with pytest.raises(ArithmeticError, match="second call of the function at the same point"):
         exact(DRAWN[name], 1.25)
-    report = judge(DRAWN[name], 1.25, 1.0)
-    assert report.verdict == "undecided" and "from a fixed seed, and let it" in report.findings[0].reason
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_claim_that_may_belong_to_another_call_is_undecided(name: str, seed: int | None) -> None:
+    tf.random.set_seed(seed)
+    report = judge(SEEDED[name], 1.25, 0.99)
+    assert not report.ok and report.verdict == "undecided"
+    assert "from a fixed seed, and let it" in report.findings[0].reason
+
+
+@pytest.mark.parametrize("name", ["a normal number", "a dropout", "an op with a seed"])
+def test_draws_from_a_seed_have_exact_numbers(name: str) -> None:
+    tf.random.set_seed(3)
+    number = exact(SEEDED[name], 1.25)
+    tf.random.set_seed(3)
+    assert judge(SEEDED[name], 1.25, number).verdict == "correct"
 
 
 def _seeded(x: Any) -> Any:

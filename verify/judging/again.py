@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import nest
-from gtape.ops.random.draws import continue_streams, streams
+from gtape.ops.random.draws import continue_streams, draws_freely, streams
 from gtape.recording.trace import (
     Conversion,
     assignments_made,
@@ -49,6 +49,7 @@ class Ran(NamedTuple):
         """The program of the run."""
         return build([(t._record, t._value) for t in self.outputs], self.inputs)
 
+
 _LATER = 8  # calls after the recorded run, because few draws, such as those of a dropout, may be equal by chance
 
 
@@ -66,12 +67,14 @@ class Again:
         """The floating-point outputs at a point; None if the function raises or returns something else."""
         return self._outputs(self._run([convert_to_tensor(x) for x in point]))
 
-    def later(self, point: list[Any]) -> list[list[Any] | None]:
+    def later(self, point: list[Any], *, seeded: bool) -> list[list[Any] | None]:
         """The outputs of calls that follow the recorded run, each in the state that the one before left.
 
-        Empty if the recorded run changed no state. The changes of state are undone.
+        Empty if the recorded run changed no state, or, without `seeded`, only the state of seeded streams. The changes
+        of state are undone.
         """
-        if not (self._draws or self._before):
+        draws = self._draws if seeded else draws_freely(self.recording.streams)
+        if not (draws or self._before):
             return []
         with repeating():
             return [self._outputs(self._made([convert_to_tensor(x) for x in point])) for _ in range(_LATER)]

@@ -48,7 +48,7 @@ from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.forward import check_forward_rules
 from gtape.verify.judging.judgement import depends_on_bases, follows_values_alone
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
-from gtape.verify.judging.left import add_values_left, other_numbers, values_left
+from gtape.verify.judging.left import add_values_left, later_numbers, other_numbers, values_left
 from gtape.verify.judging.progress import shown
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.sizes import leave_sizes_open, sizes_left
@@ -367,6 +367,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
         apart
         or values_left(recording, order, branches)
         or other_numbers(recording, order)
+        or later_numbers(recording, order, seeded=False)
         or ([] if branches is not None else sizes_left(recording, order))
     ):
         place = "" if left.line is None else f" ({place_text(left.line)})"

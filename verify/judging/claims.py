@@ -23,7 +23,7 @@ from gtape.verify.causes.conventions import inputs_at_kinks
 from gtape.verify.judging.branches_beside import BranchesBeside, differs
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
-from gtape.verify.judging.left import add_values_left, other_numbers
+from gtape.verify.judging.left import add_values_left, later_numbers, other_numbers
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.rows_together import RowsTogether
 from gtape.verify.judging.sizes import leave_sizes_open
@@ -126,6 +126,8 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     if any(f.verdict == "unconnected" and f not in compared for f in report.findings):
         # The exact numbers are those of the record, which is another function, so they tell nothing about a claim.
         report.findings = [f for f in report.findings if f.ok or f.op or f.verdict not in ("rule", "unstable")]
+    if not report.ok:  # the claim may be the derivative of another call
+        report.findings = later_numbers(recording, order, seeded=True) or report.findings
     report.sort()
     return report
 

@@ -48,7 +48,7 @@ from gtape.verify.judging.returns import Returns, followed_through
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.verdict import Finding, Report, merged
 
-__all__ = ["Left", "add_values_left", "any_seeds", "other_numbers", "values_left"]
+__all__ = ["Left", "add_values_left", "any_seeds", "later_numbers", "other_numbers", "values_left"]
 
 _UNSEEN = (
     "such as a new variable that starts with one of their values, a number that an op reads from them, or a branch "
@@ -277,13 +277,29 @@ def _body_left(session: Any, inputs: list[Any], outputs: list[Any], order: int) 
 def other_numbers(recording: Recording, order: int) -> list[Finding]:
     """The finding about a function that differs from call to call; empty if a second call returns the same numbers.
 
-    The second call begins in the state of the first one. Calls in the state that the first one left count, too, because
-    the user's next call finds this state.
+    The second call begins in the state of the first one.
+    """
+    with off(), quietly():
+        if Comparison(Again(recording), recording.program(), order).is_deterministic():
+            return []
+    return _unlike(order)
+
+
+def later_numbers(recording: Recording, order: int, *, seeded: bool) -> list[Finding]:
+    """The finding about a function whose next calls return other numbers, because each call changes state.
+
+    Parameters
+    ----------
+    recording : Recording
+    order : int
+    seeded : bool
+        Whether draws from seeded streams count. The seed gives their numbers, so one call has a derivative; a number
+        from elsewhere may belong to another call.
     """
     with off(), quietly():
         again = Again(recording)
         comparison = Comparison(again, recording.program(), order)
-        if comparison.is_deterministic() and all(map(comparison.are_recorded, again.later(comparison.here))):
+        if all(map(comparison.are_recorded, again.later(comparison.here, seeded=seeded))):
             return []
     return _unlike(order)
 

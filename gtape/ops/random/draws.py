@@ -25,7 +25,7 @@ from gtape.tensors.axes import scalar_int, static_ints
 from gtape.tensors.tensor import convert_to_tensor
 
 __all__ = [
-    "LaterGenerator", "continue_streams", "drawn", "generator_for", "integer_draw", "normal_draw", "parameters_drawn",
+    "LaterGenerator", "continue_streams", "drawn", "draws_freely", "generator_for", "integer_draw", "normal_draw", "parameters_drawn",
     "set_seed", "shape_of_draw", "streams", "truncated_draw", "unit_draw",
 ]  # fmt: skip
 
@@ -116,6 +116,11 @@ def set_seed(seed: Any) -> None:
 def streams() -> Any:
     """The state of the streams of random numbers, for `continue_streams`."""
     return _seeds.state()
+
+
+def draws_freely(since: Any) -> bool:
+    """Whether a draw without any seed came after `streams` returned a state."""
+    return bool(_seeds.state()[-1] != since[-1])
 
 
 def continue_streams(state: Any) -> None:
