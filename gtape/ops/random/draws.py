@@ -25,8 +25,8 @@ from gtape.tensors.axes import scalar_int, static_ints
 from gtape.tensors.tensor import convert_to_tensor
 
 __all__ = [
-    "LaterGenerator", "continue_streams", "drawn", "draws_freely", "generator_for", "integer_draw", "normal_draw", "parameters_drawn",
-    "set_seed", "shape_of_draw", "streams", "truncated_draw", "unit_draw",
+    "LaterGenerator", "continue_streams", "drawn", "draws_freely", "generator_for", "integer_draw", "normal_draw",
+    "parameters_drawn", "set_seed", "shape_of_draw", "streams", "truncated_draw", "unit_draw",
 ]  # fmt: skip
 
 _DEFAULT_SEED = 87654321  # the global seed if only the op has a seed
