@@ -43,7 +43,7 @@ class Options:
         harmless (`Finding.ok`) and undecided ones. A finding that does not raise gives a warning, unless it is
         harmless.
     order : int, optional
-        The highest order that is checked. 1 leaves out gradients of gradients; 8 is the most. By default all orders.
+        The highest order that is checked. 1 leaves out gradients of gradients. By default all orders.
     digits : int, optional
         The number of correct decimal digits that you require if rounding spoils a derivative (the verdicts "unstable",
         "cancellation" and "conditioning"). A finding with fewer correct digits raises, whatever `fail_on` says; one
@@ -103,7 +103,7 @@ class Options:
     ) -> None:
         made = {
             "fail_on": None if fail_on is None else _verdicts(fail_on),
-            "order": None if order is None else _whole("order", order, 1, MOST_NESTED),
+            "order": None if order is None else _whole("order", order, 1),
             "digits": None if digits is None else _whole("digits", digits, 1, _MOST_DIGITS),
             "budget": None if budget is None else _positive("budget", budget, "seconds"),
             "sample": _positive("sample", sample, "a share", 1.0),

@@ -110,12 +110,6 @@ def test_the_verdicts_that_can_fail_are_those_of_findings() -> None:
     assert {g.partition("-")[0] for g in GRAVITY} - {"correct"} == set(FAILING)
 
 
-def test_an_order_beyond_the_deepest_is_refused() -> None:
-    assert Options(order=8).order == 8
-    with pytest.raises(ValueError, match="order` is a whole number, from 1 to 8, not 9"):
-        Options(order=9)
-
-
 def test_higher_orders_than_asked_for_are_left_out() -> None:
     def orders(f: Any, depth: int, verify: Any) -> Any:
         x = tf.Variable(2.0, dtype=tf.float64)
