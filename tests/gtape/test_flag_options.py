@@ -599,7 +599,7 @@ def test_the_environment_takes_options_and_refuses_unknown_ones() -> None:
         ({"fail_on": {"wrong"}}, ValueError, "names verdicts among rule, .*, not 'wrong'"),
         ({"fail_on": "correct"}, ValueError, "not 'correct'"),
         ({"fail_on": 3}, TypeError, "is a set of verdicts, not 3"),
-        ({"order": 0}, ValueError, "from 1 to 8, not 0"),
+        ({"order": 0}, ValueError, "at least 1, not 0"),
         ({"order": 1.5}, TypeError, "`order` is a whole number, not 1.5"),
         ({"digits": 18}, ValueError, "from 1 to 17, not 18"),
         ({"budget": -1}, ValueError, "more than 0, not -1"),

@@ -595,7 +595,7 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     --------
     >>> from hypothesis import find
     >>> find(arguments("relu"), lambda call: call.arrays[0].size > 1)
-    relu(np.array([1.0, 1.0], 'float64'))
+    relu(np.array([0.0, 0.0], 'float64'))
     """
     catalogue.load()
     if isinstance(prim, str):
