@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtape as tf
+from gtape import declare
 from gtape.base.quiet import quietly
 from gtape.verify import Options, check, exact, judge
 from gtape.verify.bounds import inputs
@@ -684,3 +687,64 @@ def test_a_formula_that_loses_digits_within_the_bound_of_the_problem_is_named(dt
 @pytest.mark.parametrize("x", [0.3, 1.0])
 def test_a_formula_that_loses_no_digits_is_not_named(x: float) -> None:
     assert check(_tanh_from_its_value, x).verdict in ("correct", "conditioning")
+
+
+@functools.cache
+def losing(name: str) -> Any:
+    """An op of a user whose rule loses digits. The first test of it declares it, because all tests share ops."""
+    if name == "tanh_and_bell":
+        op = declare.primitive(
+            name,
+            lambda x: (np.tanh(x), np.exp(-x * x)),
+            vjp=(lambda xp, g, y, x: g[0] * (1 - y[0] * y[0]) - 2 * x * y[1] * g[1],),
+            jvp=(lambda xp, t, y, x: (t * (1 - y[0] * y[0]), -2 * x * y[1] * t),),
+            outputs=2,
+            rounding=declare.stable(4, 4),
+            samples=((((3,),), {}),),
+        )
+        declare.mirror(op, lambda W, x: (W.tanh(x), W.exp(-x * x)))
+        return op
+    rules = {
+        "tanh_by_its_value": lambda xp, y, x: 1 - y * y,
+        "tanh_by_its_argument": lambda xp, y, x: 1 - xp.tanh(x) * xp.tanh(x),
+    }
+    op = declare.elementwise(name, np.tanh, rules[name], domain=declare.ANY_REAL, ulps=4.0)
+    declare.mirror(op, lambda x: sp.tanh(x))
+    return op
+
+
+# The op, a function of the op and a point, the point, and the orders at which the rule loses digits.
+LOSING_OPS: dict[str, tuple[str, Any, Any, set[int]]] = {
+    "alone": ("tanh_by_its_value", lambda op, x: op(x), [20.0, 0.5], {1, 2}),
+    "inside": ("tanh_by_its_value", lambda op, x: 3 * op(2 * x), [7.5], {1, 2}),
+    "in float32": ("tanh_by_its_value", lambda op, x: op(x), np.array([7.5], F4), {1, 2}),
+    "by its argument": ("tanh_by_its_argument", lambda op, x: op(x), [15.0], {1}),
+    "at order 2": ("tanh_by_its_argument", lambda op, x: op(x) * x, [15.0], {2}),
+    "of two outputs": ("tanh_and_bell", lambda op, x: op(x)[0], [15.0], {1, 2}),
+}
+
+
+@pytest.mark.parametrize("name", LOSING_OPS)
+def test_a_declared_rule_that_loses_digits_is_named_with_its_line(name: str) -> None:
+    op, f, at, orders = LOSING_OPS[name]
+    bad = [v for v in check(lambda x: f(losing(op), x), np.asarray(at), order=2).findings if not v.ok]
+    assert {(v.order, v.verdict, v.op) for v in bad} == {(k, "unstable", op) for k in orders}, bad
+    assert all(v.line is not None and v.line[0] == __file__ for v in bad)
+    assert all("the declaration of" in (v.instead or "") for v in bad)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_declared_rule_that_leaves_half_of_the_digits_is_a_named_cancellation(order: int) -> None:
+    op = losing("tanh_by_its_value")
+    report = check(op, np.array([8.0]), order=order)
+    assert report.ok and {(v.verdict, v.op) for v in report.findings} == {("cancellation", op.name)}
+    assert all(v.lost is not None and v.lost > 4 and "9 of 15 digits are right" in v.reason for v in report.findings)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_declared_rule_is_not_blamed_for_larger_losses_of_the_program(order: int) -> None:
+    op = losing("tanh_by_its_value")
+    report = check(lambda x: op(x) * ((x + 1e13) - 1e13), np.array([3.3]), order=order)
+    assert not report.ok and {(v.verdict, v.op) for v in report.findings if not v.ok} == {("cancellation", None)}, (
+        report
+    )

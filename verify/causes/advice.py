@@ -56,6 +56,8 @@ def _add_correction(program: Program, f: Finding) -> None:
         return
     if node.kind == "custom":
         f.defined = place_of(node.call[0])
+    if f.instead is None and f.verdict == "unstable" and node.kind == "op" and node.prim.place.outside:
+        f.instead = f"write a rule that keeps the digits, by an op with an accurate kernel, in {node.prim.declaration}"
     if f.instead is not None or f.verdict != "rule":
         return
     if node.kind == "custom":

@@ -143,6 +143,12 @@ class Causes:
         """
         return []
 
+    def without_losses(self) -> list[tuple[str, Any, list[Any]]]:
+        """The op and line of each rule of a user's op that loses digits at exact inputs, with the arrays that the
+        program would return if this rule kept its digits; None for an array without such numbers.
+        """
+        return []
+
     def terms(self) -> list[Any]:
         """The sizes of the terms that add up to each element of each array, to which zeros are compared; None for an
         array without terms, and empty for none at all.
@@ -775,6 +781,10 @@ class Comparison:
                 coarse = cancelled if masks[s] is None else cancelled & masks[s]
                 told.append(Told(coarse, verdict, reason, op, line))
                 cancelled = cancelled & ~coarse
+        by_ops, by_rules_of_ops = self._by_rules_of_ops(s, g, off, cancelled, lost > half)
+        told += by_ops
+        for t in (*by_ops, *by_rules_of_ops):
+            cancelled = cancelled & ~t.mask
         told.append(Told(flushed, "range", f"the exact derivative is a subnormal number of {held.coarsest.name}"))
         half_lost = cancelled & (lost > half)
         if half_lost.any():
@@ -792,8 +802,33 @@ class Comparison:
         told.append(Told(left, "range", reason, ok=False))
         if open_.any():
             told += self._causes_of(Wrong(s, open_, g, high, ulps))
-        lost_digits = [(False, half_lost), (True, cancelled & (lost <= half))]
+        some_lost = Told(cancelled & (lost <= half), "cancellation", "", ok=True)
+        lost_digits = [*by_rules_of_ops, Told(half_lost, "cancellation", "", ok=False), some_lost]
         self._tell(told, s, e, g, distances._replace(ulps=ulps), zero, loose, lost, lost_digits, held)
+
+    def _by_rules_of_ops(
+        self, s: int, g: Any, off: Any, cancelled: Any, over_half: Any
+    ) -> tuple[list[Told], list[Told]]:
+        """The cancelled numbers of one array whose digits the rule of a user's op loses: those that lost over half of
+        their digits, and those that lost fewer.
+
+        Without the loss, such a number moves by at least half of its error, or by the part of it that the largest of
+        several losses explains.
+        """
+        over, under = list[Told](), list[Told]()
+        known = self._ask("without_losses") if cancelled.any() else []
+        for op, line, numbers in known:
+            if numbers[s] is None or np.shape(numbers[s]) != g.shape:
+                continue
+            with np.errstate(all="ignore"):
+                moved = np.abs(widest(np.asarray(numbers[s])) - widest(g))
+                mask = cancelled & (moved >= off / (2 * len(known)))
+            cancelled = cancelled & ~mask
+            reason = f"the rule of {op} is right, but its formula loses digits that the problem does not"
+            over.append(Told(mask & over_half, "unstable", reason, op, line))
+            words = f"the formula of the rule of {op} loses digits that the function does not"
+            under.append(Told(mask & ~over_half, "cancellation", words, op, line, ok=True))
+        return over, under
 
     def _follows(self, s: int, g: Any, other: Any, half: Any, loose: Any, moved: Any) -> Any:
         """The mask of the elements of one array that are the exact numbers of another branch.
@@ -820,7 +855,7 @@ class Comparison:
 
     def _tell(
         self, told: list[Told], s: int, e: Any, g: Any, distances: Distances, zero: Any, loose: Any,
-        lost: Any = None, lost_digits: Sequence[tuple[bool, Any]] = (), held: _Held | None = None,
+        lost: Any = None, lost_digits: Sequence[Told] = (), held: _Held | None = None,
     ) -> None:  # fmt: skip
         """Add the findings about one array.
 
@@ -832,8 +867,8 @@ class Comparison:
             The widest bound that was needed.
         lost : float array, optional
             How many bits are lost.
-        lost_digits : list of (bool, bool array)
-            Whether a cancellation is harmless, and the elements that lost digits by it.
+        lost_digits : list of Told
+            The cancellations, whose reasons need the number of right digits.
         held : _Held, optional
             The digits that the numbers can have.
         """
@@ -853,11 +888,11 @@ class Comparison:
                         count=int(t.mask.sum()), digits=fewest(t.mask), **shown,
                     )
                 )  # fmt: skip
-        for ok, mask in lost_digits:
-            if mask.any():
+        for t in lost_digits:
+            if t.mask.any():
                 most = digits_of(dtype) if held is None else held.digits
-                shown = worst_of(s, mask, ulps, g, e, loose)
-                self.findings.append(cancellation(self.order, shown, mask, lost, most, fewest(mask), ok=ok))
+                shown = worst_of(s, t.mask, ulps, g, e, loose)
+                self.findings.append(cancellation(self.order, shown, t, lost, most, fewest(t.mask)))
 
 
 def by_fault(made: Any, e: Any, g: Any) -> Any:
@@ -923,15 +958,15 @@ class Harmless(Comparison):
 
     def _tell(
         self, told: list[Told], s: int, e: Any, g: Any, distances: Distances, zero: Any, loose: Any,
-        lost: Any = None, lost_digits: Sequence[tuple[bool, Any]] = (), held: _Held | None = None,
+        lost: Any = None, lost_digits: Sequence[Told] = (), held: _Held | None = None,
     ) -> None:  # fmt: skip
         found = distances.off + distances.radius <= distances.tight
         for t in told:
             if Finding(t.verdict, ok=t.ok).ok:
                 found = found | t.mask
-        for ok, mask in lost_digits:
-            if ok:
-                found = found | mask
+        for t in lost_digits:
+            if t.ok:
+                found = found | t.mask
         self._found = found
 
 
@@ -966,6 +1001,7 @@ _MOVED_MATRIX = (
     "the matrix is ill-conditioned: a few roundings of its largest element in each of its elements, within which every "
     "stable algorithm stays, move the exact derivative as much"
 )
+_OF_THE_PROGRAM = "the program's own arithmetic loses digits that the function does not"
 _NEARBY = 16  # moves of the inputs, after which the distribution of the derivative nearby is known well enough
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
 _FEW = 16  # elements that are moved alone
@@ -973,12 +1009,14 @@ _UNITS = 4  # bits that a subnormal number may lose, even if this is more than h
 _DIGITS = 16  # bits that an enclosure must tell
 
 
-def _digits_right(right: float | None, lost: float, bits: int) -> str:
-    """How many of some digits are right, in words; for exact zeros, which have none, by the bits that are lost."""
+def _digits_right(who: str, right: float | None, lost: float, bits: int) -> str:
+    """How many of some digits are right, in words after `who`; for exact zeros, which have none, by the bits that are
+    lost.
+    """
     per_bit = math.log10(2.0)
     whole = math.floor(max(bits - lost, 0.0) * per_bit if right is None else right)
     how = f"{whole or 'none'} of {math.floor(bits * per_bit)} digits {'is' if whole == 1 else 'are'} right"
-    return f"the program's own arithmetic loses digits that the function does not: {how}"
+    return f"{who}: {how}"
 
 
 def fewest_digits(mask: Any, off: Any, high: Any, dtype: Any) -> float | None:
@@ -986,9 +1024,7 @@ def fewest_digits(mask: Any, off: Any, high: Any, dtype: Any) -> float | None:
     return float(np.min(right_digits(off, high, dtype)[mask])) if mask.any() else None
 
 
-def cancellation(
-    order: int, shown: dict[str, Any], mask: Any, lost: Any, most: Any, right: float | None, *, ok: bool
-) -> Finding:
+def cancellation(order: int, shown: dict[str, Any], told: Told, lost: Any, most: Any, right: float | None) -> Finding:
     """The finding about elements that lost digits by the program's own arithmetic.
 
     Parameters
@@ -996,23 +1032,22 @@ def cancellation(
     order : int
     shown : dict
         The worst element, as `worst_of` gives it.
-    mask : bool array
-        The elements.
+    told : Told
+        The elements, whether half of their digits are right, and the op that lost the others, if known. Its reason
+        says who loses digits: by default the program's own arithmetic.
     lost : float array
         How many bits each element of the array lost.
     most : int or int array
         How many bits each can have.
     right : float or None
         The fewest right digits of the elements.
-    ok : bool
-        Whether half of the digits are right.
     """
     place = shown["element"][1]
     bits, most = float(np.asarray(lost)[place]), int(np.broadcast_to(most, np.shape(lost))[place])
-    reason = _digits_right(right, bits, most)
+    reason = _digits_right(told.reason or _OF_THE_PROGRAM, right, bits, most)
     return Finding(
-        "cancellation", order=order, reason=reason, ok=ok, lost=bits, count=int(mask.sum()), cause="digits",
-        digits=right, **shown,
+        "cancellation", order=order, reason=reason, op=told.op, line=told.line, ok=told.ok, lost=bits,
+        count=int(told.mask.sum()), cause="digits", digits=right, **shown,
     )  # fmt: skip
 
 

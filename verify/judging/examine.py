@@ -36,6 +36,7 @@ from gtape.verify.causes.customs import (
     only_rounded,
     roundings_of,
 )
+from gtape.verify.causes.declared_rules import gradient_without_losses, losing_rules_of_ops
 from gtape.verify.causes.float_range import (
     lost_by_a_rule,
     lost_without_slope,
@@ -490,6 +491,14 @@ class Gradient(Judgement):
             reason = f"the formula of the gradient that {node.name} returns loses digits that its body does not"
             told: Cause = "cancellation", reason, node.name, node.line
             found.append((told, reached_from(self.nudged, self.dtype, {node.index, *node.body})))
+        return found
+
+    def without_losses(self) -> list[tuple[str, Any, list[Any]]]:
+        found = list[tuple[str, Any, list[Any]]]()
+        for nodes in [] if self.claimed else losing_rules_of_ops(self.program, self.seeds):
+            numbers = gradient_without_losses(self.program, self.seeds, nodes)
+            if numbers is not None:
+                found.append((nodes[0].name, nodes[0].line, numbers))
         return found
 
     def _coarse(self) -> list[tuple[Cause, list[Node]]]:

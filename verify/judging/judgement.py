@@ -593,7 +593,8 @@ class Judgement(Causes):
             if some.any():
                 shown = worst_of(s, some, far.ulps, g, limits, noise)
                 right = fewest_digits(some, far.off, far.high, g.dtype)
-                found.append(cancellation(self.order, shown, some, lost, most, right, ok=ok))
+                told = Told(some, "cancellation", "", ok=ok)
+                found.append(cancellation(self.order, shown, told, lost, most, right))
         return found, mask
 
     def beside_kinks(self, met: list[Finding]) -> list[Any] | None:
