@@ -300,3 +300,55 @@ def test_round_has_a_derivative_at_a_whole_number_that_is_computed(name: str) ->
 def test_round_is_at_a_tie_halfway_between_whole_numbers() -> None:
     report = check(lambda x: tf.round(x / (x / 7.0) + 0.5) * x, 0.3)
     assert report.verdict == "convention"
+
+
+def _said_of_ties(f: Any, x: Any, order: int = 1) -> list[tuple[str | None, int | None, str]]:
+    """Op, line below the function's first one, and reason of each finding about numbers that were taken as ties."""
+    first = f.__code__.co_firstlineno
+    told = [v for v in check(f, np.array(x), order=order).findings if "taken as ties" in v.reason]
+    return [(v.op, None if v.line is None else v.line[1] - first, v.reason) for v in told]
+
+
+def test_assumed_ties_name_the_op_the_line_and_the_elements() -> None:
+    def f(x: Any) -> Any:
+        root = tf.sqrt(x) ** 2
+        return tf.maximum(root, x)
+
+    ((op, line, reason),) = _said_of_ties(f, [2.0, 4.0, 5.0])
+    assert (op, line) == (tf.maximum.__name__, 2)
+    assert "element [0] of argument 0 and element [0] of argument 1; element [2] of argument 0" in reason
+
+
+def test_assumed_ties_inside_of_one_array_name_both_elements() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_max(tf.concat([tf.sqrt(x) ** 2, [1.0], x], 0))
+
+    ((_, line, reason),) = _said_of_ties(f, [2.0])
+    assert line == 1 and "element [0] and element [2]" in reason
+
+
+def test_assumed_ties_with_a_number_name_the_number() -> None:
+    def f(x: Any) -> Any:
+        return tf.nn.relu(tf.sin(x) ** 2 + tf.cos(x) ** 2 - 1)
+
+    ((op, line, reason),) = _said_of_ties(f, 0.25)
+    assert (op, line) == (tf.nn.relu.__name__, 1) and "0 and the argument" in reason
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_reason_counts_each_pair_of_assumed_ties_once(order: int) -> None:
+    def f(x: Any) -> Any:
+        return tf.maximum(tf.sqrt(x) ** 2, x)
+
+    told = _said_of_ties(f, np.full(5, 2.0), order)
+    assert told and all("and 2 more pairs" in reason for _, _, reason in told)
+
+
+def test_all_ops_that_compare_assumed_ties_are_named() -> None:
+    def f(x: Any) -> Any:
+        root = tf.sqrt(x) ** 2
+        larger = tf.maximum(root, x)
+        return larger + tf.minimum(root, x)
+
+    reason = " ".join(reason for _, _, reason in _said_of_ties(f, 2.0))
+    assert tf.minimum.__name__ in reason and f"{__file__}:{f.__code__.co_firstlineno + 3}" in reason

@@ -786,7 +786,10 @@ class Judgement(Causes):
         _, said = climb(self.program, self.order, attempt, precisions, otherwise=otherwise)
         if said is not None:
             degenerate = said.verdict == "domain" and self.last is not None and self.order == 1
-            report.findings += (self.at_meeting_values() if degenerate else []) or [said]
+            met = [f for f in report.findings if said.op is not None and _names_the_same(f, said)]
+            for f in met:  # the kink of the op that compares these numbers
+                f.reason += f"; {said.reason}"
+            report.findings += [] if met else (self.at_meeting_values() if degenerate else []) or [said]
         return report
 
     def at_meeting_values(self) -> list[Finding]:
@@ -1160,6 +1163,11 @@ def terms_within(program: Program, terms: list[Any], made: Callable[[], list[Any
         sizes = [np.abs(to_float(objects(a))) for a in made() if a is not None]
     most = max([float(np.max(v, initial=0.0, where=np.isfinite(v))) for v in sizes], default=0.0)
     return [None if t is None else np.minimum(t, most) for t in terms]
+
+
+def _names_the_same(a: Finding, b: Finding) -> bool:
+    """Whether two findings give the same verdict about one op at one line."""
+    return (a.verdict, a.op, a.line, a.order) == (b.verdict, b.op, b.line, b.order)
 
 
 def _told(report: Report) -> list[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from typing import Any
 from gtape.symbolic.balls import Undecided, numbers_shared, precision, ties_assumed
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Program
+from gtape.verify.causes.assumed_ties import taken_as_ties
 from gtape.verify.causes.ends import SHARED, further_bits
 from gtape.verify.causes.outside import is_at_an_end, not_differentiable
 from gtape.verify.oracles.backward import RunsOnce
@@ -110,8 +111,8 @@ def climb(
         if value is None:
             undecided = open_at(f"{bits} bits did not suffice")
         elif tied:
-            reason = f"{len(tied)} pairs of numbers that agree to {bits // 3} bits were taken as ties"
-            return value, Finding("convention", order=order, inside=True, reason=reason)
+            with precision(bits), sharing():
+                return value, taken_as_ties(program, order, bits)
         else:
             return value, None
     assert undecided is not None
