@@ -328,3 +328,18 @@ def test_an_underflow_is_no_cause_of_an_error_that_is_far_larger_than_what_it_lo
     report = check(f, np.float32([0.0, 1.0, 5.0]), np.float32([0.0, -30.0, 3.0]), order=2)
     far = [v for v in report.findings if v.got is not None and abs(v.got) > 1e-30]
     assert {v.verdict for v in far} == {"cancellation"}
+
+
+@tf.custom_gradient
+def _tanh_that_loses_digits(x: Any) -> Any:
+    y = tf.tanh(x)
+    return y, lambda g: g * (1 - y * y)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("scale", [1e-280, 1e-285])
+def test_an_underflow_is_not_blamed_for_a_larger_loss_of_a_custom_gradient(scale: float, order: int) -> None:
+    """The underflow of exp(-750) loses at most 2e-308, and the number is off by more than 1e-302."""
+    report = check(lambda x: scale * _tanh_that_loses_digits(x) + tf.exp(-50.0 * x), 15.0, order=order)
+    bad = [f for f in report.findings if not f.ok]
+    assert [(f.verdict, f.op) for f in bad] == [("unstable", _tanh_that_loses_digits.__name__)], report

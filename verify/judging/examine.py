@@ -49,7 +49,7 @@ from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import Comparison, Distances, Harmless, Told, Wrong, by_fault
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.cuts import on_a_cut
-from gtape.verify.judging.judgement import MANY, Judgement, first_bits, nodes_of, terms_within, to_blame
+from gtape.verify.judging.judgement import MANY, Judgement, Suspect, first_bits, nodes_of, terms_within, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
@@ -455,17 +455,15 @@ class Gradient(Judgement):
     def loses_without_slope(self) -> bool:
         return lost_without_slope(self.program, self.seeds, self._oracle())
 
-    def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
+    def suspects(self, oracle: Oracle, wrong: Wrong) -> list[Suspect]:
         found = [to_blame(self.program, f) for f in check_locally(self.program, self.seeds)]
-        beyond = self.beyond_range(oracle)
-        if beyond is not None:
-            found.append((beyond, nodes_of(self.program, beyond), None))
+        found += self.beyond_range(oracle, wrong)
         if not found:
             found = [to_blame(self.program, f) for f in misfits(self.program, self.order)]
         lost = None if found else lost_by_a_rule(self.program, self.seeds)
         if lost is not None:
-            found.append((lost, nodes_of(self.program, lost), None))
-        found += [(told, nodes, None) for told, nodes in self._coarse()]
+            found.append(Suspect(lost, nodes_of(self.program, lost)))
+        found += [Suspect(told, nodes) for told, nodes in self._coarse()]
         # The ops are within their bounds, so that a custom gradient may be unstable.
         custom = least_stable(oracle) if any(n.kind == "custom" for n in self.program.nodes) else None
         if custom is not None:
@@ -473,7 +471,7 @@ class Gradient(Judgement):
             told: Cause = "unstable", overflow or UNSTABLE, custom.name, custom.line
             # No underflow along the way explains infinities and NaN.
             first = overflow is not None and any(g is not None and not np.isfinite(g).all() for g in self.got)
-            found.insert(0 if first else len(found), (told, [custom], None))
+            found.insert(0 if first else len(found), Suspect(told, [custom]))
         return found
 
     def lossy_rules(self) -> list[tuple[Cause, list[Any]]]:

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import acb, arb
@@ -92,7 +92,7 @@ from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import digits_of, spacing
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["MANY", "Judgement", "first_bits", "nodes_of", "precisions_of", "terms_within", "to_blame"]
+__all__ = ["MANY", "Judgement", "Suspect", "first_bits", "nodes_of", "precisions_of", "terms_within", "to_blame"]
 
 # Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
 _FEW, _FEW_SLOW = 100_000, 2_000
@@ -111,6 +111,26 @@ _FARTHER = 2300  # an exponent of infinities other than the usual one
 _LOST = frozenset({"cancellation", "unstable"})  # verdicts that stand only if the number compared with is a limit
 _TRACE = 2.0**-90  # smaller relative disagreements come from the tiny moves that break ties
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
+
+
+class Suspect(NamedTuple):
+    """A possible reason for numbers beyond their bounds.
+
+    Attributes
+    ----------
+    cause : Cause
+    nodes : list of Node
+        The nodes of its op and line.
+    place : tuple of int or None
+        The worst element of these nodes; None for all elements.
+    lost : float or None
+        The most that an underflow loses.
+    """
+
+    cause: Cause
+    nodes: list[Node]
+    place: Any = None
+    lost: float | None = None
 
 
 class Judgement(Causes):
@@ -188,8 +208,8 @@ class Judgement(Causes):
         """The direction of each source along which the numbers are derivatives; None for those by each source."""
         return None
 
-    def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
-        """The possible reasons for numbers beyond their bounds: the cause, its nodes, and the worst element."""
+    def suspects(self, oracle: Oracle, wrong: Wrong) -> list[Suspect]:
+        """The possible reasons for numbers beyond their bounds, the likeliest first."""
         raise NotImplementedError
 
     def otherwise(self) -> Cause:
@@ -405,15 +425,28 @@ class Judgement(Causes):
         nodes = {n.index for n in nodes_of(self.program, cause)}
         return reached_from(self.nudged, self.dtype, nodes, by=lost, least=None if lost is None else least)
 
-    def beyond_range(self, oracle: Oracle) -> Cause | None:
-        """The first value, slope or cotangent outside of its range on which the derivative depends.
+    def beyond_range(self, oracle: Oracle, wrong: Wrong) -> list[Suspect]:
+        """The first value, slope or cotangent outside of its range that explains wrong numbers; none or one.
 
-        A saturated unit underflows, too, and nothing depends on what it loses.
+        A saturated unit underflows, too, and nothing depends on what it loses. Other underflows lose less than a wrong
+        number lacks.
         """
         for cause, lost in itertools.islice(left_the_range(self.program, oracle), _FEW_LOST):
-            if lost is None or any(m is None or m.any() for m in self._reached_by(cause, lost)):
-                return cause
-        return None
+            suspect = Suspect(cause, nodes_of(self.program, cause), lost=lost)
+            reached = None if lost is None else self._reached_by_suspect(suspect, wrong)
+            if reached is None or (wrong.mask & reached).any():
+                return [suspect]
+        return []
+
+    def _reached_by_suspect(self, suspect: Suspect, wrong: Wrong) -> Any:
+        """The mask of the numbers that a suspect may have made wrong; None for all."""
+        if suspect.lost is not None:
+            with np.errstate(all="ignore"):
+                off = np.abs(wrong.got - wrong.exact)
+            least = np.where(np.isfinite(off), off, 0.0) * _EXPLAINS  # a quotient by 0 makes any underflow infinite
+            return self._reached_by(suspect.cause, suspect.lost, {wrong.source: least})[wrong.source]
+        inside = {i for n in suspect.nodes for i in (n.index, *n.body)}
+        return reached_from(self.nudged, self.dtype, inside, suspect.place)[wrong.source]
 
     def overflow(self) -> Cause | None:
         """The first overflow of floats where no exact number leaves the range of its dtype."""
@@ -421,11 +454,11 @@ class Judgement(Causes):
 
     def wrong(self, wrong: Wrong) -> list[Told]:
         told, open_ = [], wrong.mask
-        for (verdict, reason, op, line), nodes, place in self.suspects(self._oracle()):
-            inside = {i for n in nodes for i in (n.index, *n.body)}
+        for suspect in self.suspects(self._oracle(), wrong):
+            verdict, reason, op, line = suspect.cause
             # First the sources that the worst element of the suspect reaches, then those of its other elements.
-            for at in dict.fromkeys((place, None)):
-                reached = reached_from(self.nudged, self.dtype, inside, at)[wrong.source]
+            for at in dict.fromkeys((suspect.place, None)):
+                reached = self._reached_by_suspect(suspect._replace(place=at), wrong)
                 mask = open_ if reached is None else open_ & reached
                 told.append(Told(mask, verdict, reason, op, line, False if verdict == "range" else None))
                 open_ = open_ & ~mask
@@ -1197,10 +1230,10 @@ def nodes_of(program: Program, cause: Cause) -> list[Node]:
     return [n for n in program.nodes if n.prim is not None and (n.name, n.line) == cause[2:]]
 
 
-def to_blame(program: Program, f: Finding) -> tuple[Cause, list[Node], Any]:
+def to_blame(program: Program, f: Finding) -> Suspect:
     """A finding about an op as a suspect."""
     cause = (f.verdict, f.reason, f.op, f.line)
-    return cause, nodes_of(program, cause), f.element and f.element[1]
+    return Suspect(cause, nodes_of(program, cause), f.element and f.element[1])
 
 
 def _differ(a: Any, b: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.symbolic.balls import finite_ball, objects
-from gtape.symbolic.program import Node, Program
+from gtape.symbolic.program import Program
 from gtape.verify.bounds.inputs import moved_tangent
 from gtape.verify.bounds.noise import RUNS, coarsest, reached_from, spreads
 from gtape.verify.bounds.real_moves import RealMoves
@@ -18,7 +18,7 @@ from gtape.verify.causes.customs import faulty_along, faulty_forwards, innermost
 from gtape.verify.causes.whole_function import lie_between_sides
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent, terms_of_tangent
-from gtape.verify.judging.judgement import Judgement, nodes_of, terms_within, to_blame
+from gtape.verify.judging.judgement import Judgement, Suspect, terms_within, to_blame
 from gtape.verify.oracles.certificates import Failure, certify_marks
 from gtape.verify.oracles.enclosures import BALLS, jet_world, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -198,13 +198,12 @@ class Tangent(Judgement):
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         return check_tangents_locally(self.program, self.tangents, exact)
 
-    def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
+    def suspects(self, oracle: Oracle, wrong: Wrong) -> list[Suspect]:
         found = [to_blame(self.program, f) for f in check_tangents_locally(self.program, self.tangents, oracle.env)]
         for n, why in faulty_forwards(oracle):  # one node for each name
             same = [m for m in self.program.nodes if m.kind == "custom" and m.name == n.name]
-            found.append((("rule", why, n.name, n.line), same, None))
-        beyond = self.beyond_range(oracle)
-        return found if beyond is None else [*found, (beyond, nodes_of(self.program, beyond), None)]
+            found.append(Suspect(("rule", why, n.name, n.line), same))
+        return found + self.beyond_range(oracle, wrong)
 
     def otherwise(self) -> Cause:
         way = {n.name: n for n in self.program.nodes if n.kind in ("op", "custom") and n.active}
