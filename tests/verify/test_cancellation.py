@@ -748,3 +748,23 @@ def test_a_declared_rule_is_not_blamed_for_larger_losses_of_the_program(order: i
     assert not report.ok and {(v.verdict, v.op) for v in report.findings if not v.ok} == {("cancellation", None)}, (
         report
     )
+
+
+@tf.custom_gradient
+def _sin_with_slope_1(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * 0 + 1
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+def test_a_wrong_number_in_place_of_a_zero_is_measured_by_the_terms_that_cancel(dtype: Any) -> None:
+    report = check(lambda x: _sin_with_slope_1(x) - tf.sin(x), tf.constant([0.7, 0.3], dtype))
+    (found,) = [f for f in report.findings if not f.ok]
+    assert (found.verdict, found.exact) == ("rule", "0") and found.ulps is not None
+    assert 1e-3 / np.finfo(dtype.as_numpy_dtype).eps < found.ulps == report.max_ulp < np.inf
+
+
+def test_a_wrong_number_in_place_of_a_zero_without_terms_says_why_its_distance_is_infinite() -> None:
+    report = check(lambda x: _sin_with_slope_1(x) * 0.0, 0.7)
+    (found,) = report.findings
+    assert (found.verdict, found.ulps, report.max_ulp) == ("rule", np.inf, np.inf)
+    assert "the distance in ULP is infinite, because all terms" in found.reason

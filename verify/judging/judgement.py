@@ -860,6 +860,7 @@ class Judgement(Causes):
             exact, failures = around, []
         if failures:
             report.findings = self.blamed(oracle, failures)
+            self.measure_at_zeros(report.findings)
             report.checked = sum(np.size(g) for g in self.got if g is not None)
             report.max_ulp = max([f.ulps for f in report.findings if f.ulps is not None], default=0.0)
             return
@@ -927,6 +928,32 @@ class Judgement(Causes):
             f.order = order
             findings.append(f)
         report.findings = findings
+
+    def measure_at_zeros(self, findings: list[Finding]) -> None:
+        """Measure wrong numbers in place of exact zeros by the terms that cancel to the zeros, in place.
+
+        A zero has no digits of its own, so that a distance from it in its own units says nothing.
+        """
+        terms: list[Any] | None = None
+        for f in findings:
+            if f.element is None or f.ulps is None or not isinstance(f.got, float) or not math.isfinite(f.got):
+                continue
+            s, index = f.element
+            if f.got == 0 or f.exact is None or float(f.exact) != 0 or not isinstance(s, int):
+                continue
+            if terms is None:
+                try:
+                    terms = self.terms()
+                except (ArithmeticError, ValueError, TypeError, IndexError, TooDeep):  # as a wrong rule may raise
+                    return
+            dtype = np.asarray(self.got[s]).dtype
+            sizes = terms[s] if terms else None
+            size = 0.0 if sizes is None else float(np.broadcast_to(sizes, np.shape(self.got[s]))[index])
+            if 0 < size < math.inf:
+                f.ulps = abs(f.got) / (2.0 ** (1 - digits_of(dtype)) * size)
+            else:
+                f.ulps = math.inf
+                f.reason += "; the distance in ULP is infinite, because all terms of the exact derivative are 0, too"
 
     def apart_from_moved(self, exact: list[Any], got: list[Any], findings: list[Finding]) -> list[Finding]:
         """The finding that no moved inputs have all claims together, although they excuse each claim by itself.
