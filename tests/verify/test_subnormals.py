@@ -238,3 +238,12 @@ def test_a_claim_between_0_and_a_subnormal_number_is_no_flush(share: float) -> N
     right = 2 * np.exp(at) ** 2
     assert judge(small, at, right).ok and judge(small, at, np.array(0.0)).ok
     assert not judge(small, at, share * right).ok
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+@pytest.mark.parametrize("point", [-371.5, -371.7, -371.8, -372.0])
+def test_a_zero_at_the_bound_of_subnormal_derivatives_has_a_harmless_verdict(
+    point: float, shape: tuple[int, ...]
+) -> None:
+    report = judge(lambda x: tf.exp(x) * tf.exp(x), np.full(shape, point), np.zeros(shape))
+    assert report.ok and report.verdict != "undecided", report

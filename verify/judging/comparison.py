@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 LOST = 16.0
+_LEAST_FLOAT = 2.0**-1074
 
 
 class Wrong(NamedTuple):
@@ -228,7 +229,10 @@ def distances(e: Any, g: Any) -> Distances:
     beyond = ~np.isfinite(high)
     if beyond.any():  # no bound may explain a number that is infinitely far from an exact one beyond all floats
         off = np.where(beyond, np.nan, off)
-    return Distances(high, off, radius(e), ulps_between(g, high, low, dtype, unit), tight)
+    # Radii are rounded up, to the least float at least, and the distance is rounded to a whole number of these as well.
+    rad = radius(e)
+    rad = np.where(rad <= _LEAST_FLOAT, 0.0, rad)
+    return Distances(high, off, rad, ulps_between(g, high, low, dtype, unit), tight)
 
 
 def _along(rows: Any, g: Any) -> Any:
@@ -417,7 +421,7 @@ class Comparison:
     def _times(self, off: Any, moved: Any, mask: Any) -> float:
         """The most half units in the inputs that explain an error among some elements, given the bounds."""
         with np.errstate(all="ignore"):
-            times = off * (SPREADS * self._many()) / moved
+            times = np.divide(off * (SPREADS * self._many()), moved)  # of Python's floats, too, which 0 may divide
         return float(np.max(times, initial=0.0, where=mask & np.isfinite(times)))
 
     def _bound(self, what: str, s: int, *count: int, shape: tuple[int, ...]) -> Any:
