@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 import gtape as tf
 from gtape.verify import check
+from gtape.verify.verdicts.collect import collecting
+from gtape.verify.verdicts.verdict import Report
 
 F = Callable[[Any], Any]
 
@@ -77,6 +80,71 @@ def test_a_strict_tape_returns_no_number_with_one_wrong_element() -> None:
         y = tf.reduce_sum(sine(factors)(x))
     with pytest.raises(tf.VerificationError, match=r"sine, source 0, element \[0\]"):
         tape.gradient(y, x)
+
+
+def right_in_value(factors: Any) -> F:
+    """A sine whose second derivative is wrong by a factor for each element."""
+
+    @tf.custom_gradient
+    def right_in_value(x: Any) -> Any:
+        c, times = tf.cos(x), tf.constant(factors)
+        return tf.sin(x), lambda g: g * (c * times + tf.stop_gradient(c) * (1 - times))
+
+    return right_in_value
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-4), ("float64", 2.0**-44)])
+@pytest.mark.parametrize("n", [1, 40])
+def test_a_second_derivative_that_is_wrong_in_one_element_is_found(n: int, dtype: str, error: float) -> None:
+    factors = np.ones(n, dtype)
+    factors[0] += error
+    report = check(lambda x: tf.reduce_sum(right_in_value(factors)(x)), points(n, 0.2, dtype), order=2)
+    found = report.findings[0]
+    assert (report.ok, found.verdict, found.op) == (False, "rule", "right_in_value")
+
+
+def tangent(f: F, x: Any) -> Report:
+    """The report of the check of a tangent along ones."""
+    x = tf.constant(x)
+    with collecting() as report, tf.verifying(), contextlib.suppress(tf.VerificationError):
+        with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
+            y = f(x)
+        accumulator.jvp(y)
+    return report
+
+
+@pytest.mark.parametrize("n", [1, 30, 1000])
+def test_forward_mode_finds_a_wrong_element_whose_error_roundings_on_the_way_would_excuse(n: int) -> None:
+    factors = np.ones(n)
+    factors[0] += 2.0**-44
+    report = tangent(lambda x: sine(factors)(tf.reduce_sum(x) * tf.ones_like(x) / n), points(n, 0.2, "float64"))
+    found = report.findings[0]
+    assert (report.ok, found.verdict, found.op, found.element) == (False, "rule", "sine", (0, (0,)))
+
+
+@pytest.mark.parametrize("wrong", [0, 7, 8, 9, 19])
+def test_every_call_of_a_custom_gradient_with_rounded_constants_is_compared(wrong: int) -> None:
+    @tf.custom_gradient
+    def tail(x: Any) -> Any:
+        scale = np.sqrt(2 / np.pi) * (1.5 if x.numpy() > 1 else 1.0)
+        return tf.math.erf(x / np.sqrt(2.0)), lambda g: g * tf.exp(-x * x / 2) * scale
+
+    def f(x: Any) -> Any:
+        return tf.add_n([tail(x * 1.1) if k == wrong else tail(x / (k + 2)) for k in range(20)])
+
+    report = check(f, np.float64(1.0))
+    assert (report.ok, report.verdict, report.findings[0].op) == (False, "rule", "tail")
+
+
+@pytest.mark.parametrize("n", [1, 12])
+def test_second_derivatives_and_tangents_of_right_gradients_stay_right_in_all_elements(n: int) -> None:
+    x = 1.5 * np.random.default_rng(7).normal(size=n)
+    for f in (tail, sine(np.ones(n))):
+        report = check(lambda x, f=f: tf.reduce_sum(f(x) ** 3), x, order=2)
+        assert report.ok, report
+    for f in (cross_entropy, normalized, variance, tail):
+        report = tangent(lambda x, f=f: f(tf.reduce_sum(x) * x / n), x)
+        assert {found.verdict for found in report.findings} <= {"conditioning", "cancellation"}, report
 
 
 def test_a_reason_says_that_the_error_is_one_of_one_element() -> None:

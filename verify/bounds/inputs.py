@@ -29,7 +29,7 @@ from gtape.symbolic.jets import Jet
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import SPREADS
 from gtape.verify.bounds.noise_world import MovedWorld, NoiseWorld
-from gtape.verify.oracles.backward import by_rule, gradient, kept_off
+from gtape.verify.oracles.backward import backward, by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import InEnclosures, Shared, is_step
@@ -46,6 +46,7 @@ __all__ = [
     "moved_gradient",
     "moved_inputs",
     "moved_tangent",
+    "moved_through_body",
     "moved_values",
     "moved_values_of",
     "moves",
@@ -657,6 +658,30 @@ def moved_tangent(oracle: Oracle, start: dict[int, Any], directions: dict[int, l
     return objects(jet_world(2).component(env[program.outputs[0]], 3))
 
 
+def moved_through_body(oracle: Oracle, node: Node, g: Any, start: dict[int, Any]) -> dict[int, Any]:
+    """The first-order move of the cotangents of a custom gradient's inputs, by the rules of its body, when these move.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    node : Node
+        Of kind "custom".
+    g : cotangent of its outputs
+        It does not move.
+    start : dict
+        Input -> its move.
+    """
+    program, world = oracle.program, jet_world(1)
+    given = {j: world.jet(oracle.env[j], u) for j, u in start.items()}
+    moving = {**oracle.env, **oracle.jets(1, {}, program.ancestors(node.body), given)}
+    algebra, cotangents = _MovingToInputs(oracle, moving, frozenset(node.inputs)), dict[int, Any]()
+    for k, c in PartialOutputs.of(g).items():
+        algebra.arrive(cotangents, node.body[k], np.broadcast_to(objects(c), program.nodes[node.body[k]].shape))
+    found = backward(program, cotangents, algebra, None)
+    return {j: objects(world.component(objects(found[j]), 1)) for j in node.inputs if j in found}
+
+
 class _Moving(InEnclosures):
     """The arithmetic of a sweep over jets: the tape's rules; a declared custom gradient does not move."""
 
@@ -681,6 +706,20 @@ class _Moving(InEnclosures):
             return [c if c is None else objects(c) for c in by_rule(self.world, node, g, y, xs, like, live)]
 
         return kept_off(ran(), objects(g), _finite, arb(0), ran)
+
+
+class _MovingToInputs(_Moving):
+    """As `_Moving`, for a sweep that ends at the inputs `ends` of a custom gradient."""
+
+    def __init__(self, oracle: Oracle, env: dict[int, Any], ends: frozenset[int]) -> None:
+        super().__init__(oracle, env)
+        self.ends = ends
+
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        return [None] * len(node.active) if node.index in self.ends else super().custom(node, g)
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        return [None] * len(node.active) if node.index in self.ends else super().rule(node, g)
 
 
 def _finite(c: Any) -> Any:

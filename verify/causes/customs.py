@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,19 +13,24 @@ from gtape.base.escaping import place_text
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import circumstances, digits, finite_ball, objects, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.inputs import NO_JETS, moved_through_body
 from gtape.verify.bounds.local import Floats
 from gtape.verify.oracles.backward import RunsOnce, by_user, gradient, kept_and_again, runs_of_user
 from gtape.verify.oracles.certificates import (
     Failure,
     by_constants,
+    by_saved,
     certify,
     certify_custom,
     certify_elements,
     certify_rule,
     custom_directions,
+    far_off,
     faulty_rules,
     has_declared,
+    in_one_element,
     inside_of,
+    roundings_of,
 )
 from gtape.verify.oracles.enclosures import (
     BALLS,
@@ -40,7 +45,7 @@ from gtape.verify.oracles.enclosures import (
     random_cotangents,
     turned,
 )
-from gtape.verify.oracles.oracle import Oracle, varies
+from gtape.verify.oracles.oracle import Oracle, TooDeep, varies
 from gtape.verify.oracles.replay import Shared, cotangents_returned
 from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
@@ -49,12 +54,12 @@ __all__ = [
     "CHANGE", "agrees_along", "certify_value", "changing", "faulty_along", "faulty_beside", "faulty_customs",
     "faulty_forwards", "faulty_inside", "inner_culprits", "innermost", "is_right_exactly", "is_rounded",
     "least_stable", "lies_between", "losing_digits", "not_finite", "ones_like", "only_rounded", "read_from_outside",
-    "room_of", "roundings_of", "slopes_of_custom", "stops_of", "unlike_body",
+    "room_of", "slopes_of_custom", "stops_of", "unlike_body",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
 
-_CALLS = 8  # calls of one function that are compared after an error of rounding size
+_CALLS = 8  # calls of one function that are compared along all directions; later ones along one, and in elements
 _NEAR = 100  # bits up to which derivatives on several sides agree
 # An error up to this size hides no fault of one element, because directions let elements count alike up to 2**-64.
 _RESIDUAL = 2.0**-100
@@ -65,51 +70,106 @@ _REPEATS = 4  # runs of a custom gradient that must return the same numbers
 
 
 def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
-    """Compare the derivative of a custom gradient with the second derivative of its body, by jets."""
-    world, deeper = jet_world(1), jet_world(2)
-    once, twice = custom_directions(oracle, node), custom_directions(oracle, node)
-    sub, outputs, env = oracle.custom_back(node, g)
-    back = Oracle(sub, [])
-    back.env = env
-    found = {n.index: oracle.known(n) for n in sub.nodes}
-    # The function may have computed its slope together with its value, beside its body.
-    inside = oracle.program.ancestors([*node.body, *[k for k in found.values() if k is not None]])
-    moving = oracle.jets(1, {}, inside, {j: world.jet(oracle.env[j], v) for j, v in twice.items()})
-    given = {i: moving.get(k, oracle.env[k]) for i, k in found.items() if k is not None}
-    slopes = back.jets(1, {}, range(len(sub.nodes)), given)
-    inside = oracle.program.ancestors(node.body)
-    deep = oracle.jets(2, {}, inside, {j: deeper.jet(oracle.env[j], u, twice[j]) for j, u in once.items()})
-    got, expected, scale = arb(0), arb(0), arb(0)
-    for a, o in zip(node.active, outputs, strict=True):
-        if o is not None:
-            u, c = once[node.inputs[a]], world.component(slopes[o], 1)
-            c = turned(c) if is_complex(sub.nodes[o].output) else c
-            got, scale = got + inner(u, c), scale + magnitude(u, c)
-    for k, c in PartialOutputs.of(g).items():
-        both = deeper.component(deep[node.body[k]], 3)
-        c = np.broadcast_to(objects(c), np.shape(both))
-        expected, scale = expected + inner(c, both), scale + magnitude(c, both)
-    error = disagreement(got, expected, scale)
-    if not error:
-        return None
-    moved, distance = by_constants(oracle, node, g, once, twice), distance_of(got, expected)
-    return Failure("derivative of the custom gradient", node, error, by_constants=moved, distance=distance)
+    """Compare the derivative of a custom gradient with the second derivative of its body, by jets, and in single
+    elements if the error may be a rounding.
+    """
+    slope = _Slope(oracle, node, g)
+    failure = slope.compared(custom_directions(oracle, node))
+    if failure is None or not is_rounded(failure):
+        return failure
+    return max([f for f in slope.in_elements() if not is_rounded(f)], key=lambda f: f.error, default=failure)
 
 
-def certify_value(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
+class _Slope:
+    """The derivative of a custom gradient for a cotangent, along one random direction of its inputs.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    node : Node
+        Of kind "custom".
+    g : cotangent of its outputs
+    """
+
+    def __init__(self, oracle: Oracle, node: Node, g: Any) -> None:
+        self.oracle, self.node, self.g = oracle, node, g
+        self.twice = twice = custom_directions(oracle, node)
+        world = jet_world(1)
+        sub, outputs, env = oracle.custom_back(node, g)
+        back = Oracle(sub, [])
+        back.env = env
+        found = {n.index: oracle.known(n) for n in sub.nodes}
+        # The function may have computed its slope together with its value, beside its body.
+        inside = oracle.program.ancestors([*node.body, *[k for k in found.values() if k is not None]])
+        moving = oracle.jets(1, {}, inside, {j: world.jet(oracle.env[j], v) for j, v in twice.items()})
+        given = {i: moving.get(k, oracle.env[k]) for i, k in found.items() if k is not None}
+        slopes = back.jets(1, {}, range(len(sub.nodes)), given)
+        self.made: dict[
+            int, Any
+        ] = {}  # input -> how the gradient by it moves, summed for an input that is passed twice
+        for a, o in zip(node.active, outputs, strict=True):
+            if o is not None:
+                j, c = node.inputs[a], world.component(slopes[o], 1)
+                c = turned(c) if is_complex(sub.nodes[o].output) else c
+                self.made[j] = objects(self.made[j] + c) if j in self.made else objects(c)
+
+    def compared(self, once: dict[int, Any], least: Any = 0) -> Failure | None:
+        """The comparison along a second direction, relative to a size of at least `least`."""
+        oracle, node, twice, deeper = self.oracle, self.node, self.twice, jet_world(2)
+        inside = oracle.program.ancestors(node.body)
+        deep = oracle.jets(2, {}, inside, {j: deeper.jet(oracle.env[j], u, twice[j]) for j, u in once.items()})
+        got, expected, scale = arb(0), arb(0), arb(0)
+        for j, c in self.made.items():
+            got, scale = got + inner(once[j], c), scale + magnitude(once[j], c)
+        for k, c in PartialOutputs.of(self.g).items():
+            both = deeper.component(deep[node.body[k]], 3)
+            c = np.broadcast_to(objects(c), np.shape(both))
+            expected, scale = expected + inner(c, both), scale + magnitude(c, both)
+        error = disagreement(got, expected, scale + least)
+        if not error:
+            return None
+        moved, distance = by_constants(oracle, node, self.g, once, twice), distance_of(got, expected)
+        return Failure("derivative of the custom gradient", node, error, by_constants=moved, distance=distance)
+
+    def in_elements(self) -> Iterator[Failure]:
+        """The comparisons of those elements alone that a sweep through the body finds far off.
+
+        Each counts at least as much as a typical element, because the terms of a small one may cancel.
+        """
+        if sum(np.size(c) for c in self.made.values()) < 2:
+            return
+        try:
+            exact = moved_through_body(self.oracle, self.node, self.g, self.twice)
+        except (ArithmeticError, TooDeep, *NO_JETS):  # the direction counts
+            return
+        ways = custom_directions(self.oracle, self.node)
+        for j, i in far_off(self.made, exact, ROUNDINGS * roundings_of(self.node), alone=True):
+            sizes = sorted([abs(e).mid() for e in self.made[j].ravel().tolist()])
+            failure = self.compared(in_one_element(ways, j, i), sizes[len(sizes) // 2])
+            if failure is not None:
+                yield failure._replace(place="in one element")
+
+
+def certify_value(oracle: Oracle, node: Node, g: Any, made: list[Any], ways: int = _WAYS) -> Failure | None:
     """As `certify_custom`, along several directions and in single elements if the error may be a rounding."""
     failure = certify_custom(oracle, node, g, made)
     if failure is None or not is_rounded(failure):
         return failure
-    failure = certify_custom(oracle, node, g, made, _WAYS) or failure
-    if not is_rounded(failure):
-        return failure
+    if ways > 1:
+        failure = certify_custom(oracle, node, g, made, ways) or failure
+    return failure if not is_rounded(failure) else _in_elements(oracle, node, g, made) or failure
+
+
+def _in_elements(
+    oracle: Oracle, node: Node, g: Any, made: list[Any], along: dict[int, Any] | None = None
+) -> Failure | None:
+    """The worst failure of `certify_elements` beyond roundings."""
     try:
-        alone = certify_elements(oracle, node, g, made, ROUNDINGS * roundings_of(node))
+        alone = certify_elements(oracle, node, g, made, ROUNDINGS * roundings_of(node), along)
     except ArithmeticError:  # a rule of the body makes no finite number of the cotangent, and the directions count
-        return failure
+        return None
     wrong = [f for f in alone if not is_rounded(f)]
-    return max(wrong, key=lambda f: f.error, default=failure)
+    return max(wrong, key=lambda f: f.error, default=None)
 
 
 def stops_of(oracle: Oracle, node: Node) -> list[Node]:
@@ -184,13 +244,12 @@ def _faulty_among(
         if node.kind != "custom" or node.prim.declared is not None or node.index in without:
             continue
         before = found.get(_function_of(node))
-        if (before is not None and (slopes or not is_rounded(before))) or has_declared(oracle, node):
+        if (before is not None and not is_rounded(before)) or has_declared(oracle, node):
             continue  # known, or no derivative to compare with, because a declared custom gradient takes part
         calls[_function_of(node)] += before is not None
-        if calls[_function_of(node)] > _CALLS:
-            continue
+        ways = _WAYS if calls[_function_of(node)] <= _CALLS else 1
         try:
-            failure = _certify_slope(oracle, node, g) if slopes else certify_value(oracle, node, g, made)
+            failure = _certify_slope(oracle, node, g) if slopes else certify_value(oracle, node, g, made, ways)
         except ArithmeticError:
             continue
         if failure is not None and (before is None or failure.error > before.error):
@@ -302,8 +361,9 @@ def faulty_forwards(
     for node in oracle.program.nodes:
         if node.kind != "custom" or node.prim.declared is not None or _function_of(node) in found:
             continue
-        if (among is not None and node.index not in among) or calls[_function_of(node)] > _CALLS:
+        if among is not None and node.index not in among:
             continue
+        ways = _WAYS if calls[_function_of(node)] <= _CALLS else 1
         outs = node.output if isinstance(node.output, tuple) else (node.output,)
         # At random, because a gradient that ignores its cotangent is right for ones.
         gs = tuple([random_cotangents(np.shape(o), oracle.rng, complex=is_complex(o)) for o in outs])
@@ -314,7 +374,7 @@ def faulty_forwards(
                 forward = f"so forward mode, which transposes the gradient, gets {lost[1]}"
                 found[_function_of(node)] = node, f"the gradient of {node.name} {lost[0]}, {forward}"
                 continue
-            failure = certify_value(oracle, node, gs, cotangents_returned(sub, outputs, env))
+            failure = certify_value(oracle, node, gs, cotangents_returned(sub, outputs, env), ways)
         except ArithmeticError:
             continue
         if failure is None:
@@ -388,34 +448,93 @@ def faulty_along(oracle: Oracle, moving: dict[int, Any], among: Iterable[int]) -
             continue
         ways = {j: objects(world.component(moving[j], 1)) for j in (node.inputs[a] for a in node.active)}
         parts = moving[node.index] if isinstance(node.output, tuple) else (moving[node.index],)
-        slopes = [objects(world.component(v, 1)) for v in parts]
-        outs = node.output if isinstance(node.output, tuple) else (node.output,)
-        gs = tuple(
-            [
-                directions(np.shape(v), oracle.rng, complex=is_complex(o), like=v)
-                for o, v in zip(outs, slopes, strict=True)
-            ]
-        )
-        total, expected, scale = arb(0), arb(0), arb(0)
         try:
-            for a, c in zip(node.active, cotangents_returned(*oracle.custom_back(node, gs)), strict=True):
-                if c is not None:
-                    t = ways[node.inputs[a]]
-                    total, scale = total + inner(t, c), scale + magnitude(t, c)
-            for g, v in zip(gs, slopes, strict=True):
-                expected, scale = expected + inner(g, v), scale + magnitude(g, v)
-            error = disagreement(total, expected, scale)
+            failure = _along_tangent(oracle, node, ways, [objects(world.component(v, 1)) for v in parts])
         except ArithmeticError:
             continue
-        if not error:
-            continue
-        given: Any = PartialOutputs(dict(enumerate(gs))) if isinstance(node.output, tuple) else gs[0]
-        if not is_rounded(
-            Failure("custom gradient", node, error, by_constants=by_constants(oracle, node, given, ways))
-        ):
-            by = f"relative error {distance_of(total, expected):.3g} along the tangent"
+        if failure is not None and not is_rounded(failure):
+            by = f"relative error {failure.shown:.3g} {failure.place}"
             found.append((node, unlike_body(oracle, node, by)))
     return found
+
+
+def _along_tangent(oracle: Oracle, node: Node, ways: dict[int, Any], slopes: list[Any]) -> Failure | None:
+    """Compare a custom gradient with the tangent of its body, and single elements if the error may be a rounding.
+
+    Parameters
+    ----------
+    ways : dict
+        Input -> its tangent.
+    slopes : list of object arrays
+        The tangents of the outputs, by the body.
+    """
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    gs = {
+        k: directions(np.shape(v), oracle.rng, complex=is_complex(o), like=v)
+        for k, (o, v) in enumerate(zip(outs, slopes, strict=True))
+    }
+    sub, outputs, env = oracle.custom_back(node, tuple(gs.values()))
+    made = cotangents_returned(sub, outputs, env)
+    failure = _for_cotangent(oracle, node, ways, slopes, gs, made)
+    if failure is None or not is_rounded(failure):
+        return failure
+    wrong = _in_elements(oracle, node, _cotangent(node, gs), made, ways)
+    if wrong is not None:
+        return wrong
+    for k, i in _far_outputs(oracle, node, ways, slopes, (sub, outputs, env)):
+        one = in_one_element(gs, k, i)
+        made = cotangents_returned(*oracle.custom_back(node, tuple(one.values())))
+        wrong = _for_cotangent(oracle, node, ways, slopes, one, made)
+        if wrong is not None and not is_rounded(wrong):
+            return wrong._replace(place="in one element along the tangent")
+    return failure
+
+
+def _cotangent(node: Node, gs: dict[int, Any]) -> Any:
+    return PartialOutputs(gs) if isinstance(node.output, tuple) else gs[0]
+
+
+def _for_cotangent(
+    oracle: Oracle, node: Node, ways: dict[int, Any], slopes: list[Any], gs: dict[int, Any], made: list[Any]
+) -> Failure | None:
+    """The comparison of `_along_tangent`, weighted with one cotangent of each output."""
+    total, expected, scale = arb(0), arb(0), arb(0)
+    for a, c in zip(node.active, made, strict=True):
+        if c is not None:
+            t = ways[node.inputs[a]]
+            total, scale = total + inner(t, c), scale + magnitude(t, c)
+    for k, v in enumerate(slopes):
+        expected, scale = expected + inner(gs[k], v), scale + magnitude(gs[k], v)
+    error = disagreement(total, expected, scale)
+    if not error:
+        return None
+    g = _cotangent(node, gs)
+    moved = max(by_constants(oracle, node, g, ways), by_saved(oracle, node, g, ways))
+    return Failure(
+        "custom gradient", node, error, by_constants=moved, distance=distance_of(total, expected),
+        place="along the tangent",
+    )  # fmt: skip
+
+
+def _far_outputs(
+    oracle: Oracle, node: Node, ways: dict[int, Any], slopes: list[Any], back: tuple[Program, list[Any], dict[int, Any]]
+) -> list[tuple[int, int]]:
+    """The elements of the outputs that a sweep through a custom gradient, which transposes it, finds far off."""
+    sub, outputs, env = back
+    ends = [(node.inputs[a], o) for a, o in zip(node.active, outputs, strict=True) if o is not None]
+    if any(is_complex(n.output) for n in (node, *[sub.nodes[o] for _, o in ends])):
+        return []
+    through, start = Oracle(sub, []), dict[int, Any]()
+    through.env = env
+    for j, o in ends:
+        t = np.broadcast_to(ways[j], np.shape(env[o]))
+        start[o] = objects(start[o] + t) if o in start else objects(t)
+    found, moved = through.sweep(start), dict[int, Any]()
+    for k, nodes in enumerate(sub.sources):
+        for i in nodes:
+            if i in found:
+                moved[k] = objects(moved[k] + found[i]) if k in moved else objects(found[i])
+    return far_off(moved, dict(enumerate(slopes)), ROUNDINGS * roundings_of(node), alone=True)
 
 
 def is_right_exactly(oracle: Oracle, node: Node, g: Any = None) -> bool:
@@ -732,9 +851,3 @@ def is_rounded(failure: Failure, ulps: float = ROUNDINGS) -> bool:
 def room_of(failure: Failure, ulps: float = ROUNDINGS) -> float:
     """The largest error of rounding size, which the constants in a custom gradient's body may enlarge."""
     return ulps * (roundings_of(failure.node) + failure.by_constants)
-
-
-def roundings_of(node: Any) -> float:
-    """The rounding of a node's results, relative to their size; 0 without floats."""
-    outs = node.output if isinstance(node.output, tuple) else (node.output,)
-    return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if is_floating(o)), default=0.0)

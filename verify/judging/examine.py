@@ -34,7 +34,6 @@ from gtape.verify.causes.customs import (
     losing_digits,
     not_finite,
     only_rounded,
-    roundings_of,
 )
 from gtape.verify.causes.declared_rules import gradient_without_losses, losing_rules_of_ops
 from gtape.verify.causes.float_range import (
@@ -54,7 +53,7 @@ from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.backward import gradient
-from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
+from gtape.verify.oracles.certificates import Failure, certify, faulty_rules, roundings_of
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared

@@ -11,7 +11,7 @@ from flint import arb
 from gtape.base.verification import MOST_NESTED
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
-from gtape.symbolic.program import GradMark, Node
+from gtape.symbolic.program import GradMark, Node, Program
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.enclosures import (
     BALLS,
@@ -36,9 +36,10 @@ from gtape.verify.oracles.saved import moves_by_saved
 from gtape.verify.verdicts.ulp import longer_than
 
 __all__ = [
-    "Direction", "Failure", "by_constants", "certify", "certify_custom", "certify_elements", "certify_marks",
-    "certify_rows", "custom_directions", "directions_of", "disagreement_along", "faulty_rules", "has_declared",
-    "has_finite_slope", "inside_of",
+    "Direction", "Failure", "by_constants", "by_saved", "certify", "certify_custom", "certify_elements",
+    "certify_marks", "certify_rows", "custom_directions", "directions_of", "disagreement_along", "far_off",
+    "faulty_rules", "follows_cotangent", "has_declared", "has_finite_slope", "in_one_element", "inside_of",
+    "roundings_of",
 ]  # fmt: skip
 
 
@@ -499,6 +500,12 @@ def _through_mirror(oracle: Oracle, node: Node, g: Any, ways: list[Any]) -> tupl
     return expected, scale
 
 
+def roundings_of(node: Any) -> float:
+    """The rounding of a node's results, relative to their size; 0 without floats."""
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if is_floating(o)), default=0.0)
+
+
 def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: int = 1) -> Failure | None:
     """Compare the gradient that a custom function returns for a cotangent with the derivative of its body, by jets.
 
@@ -530,11 +537,13 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
         off, apart = disagreement_along(list(directions.values()), [slopes.get(j) for j in names], along)
         error, distance = max(error, off), max(distance, apart)
         if off:
-            moved = max(moved, by_constants(oracle, node, g, directions), _by_saved(oracle, node, g, directions))
+            moved = max(moved, by_constants(oracle, node, g, directions), by_saved(oracle, node, g, directions))
     return Failure("custom gradient", node, error, by_constants=moved, distance=distance) if error else None
 
 
-def certify_elements(oracle: Oracle, node: Node, g: Any, made: list[Any], least: float) -> list[Failure]:
+def certify_elements(
+    oracle: Oracle, node: Node, g: Any, made: list[Any], least: float, along: dict[int, Any] | None = None
+) -> list[Failure]:
     """As `certify_custom`, along those elements alone whose relative errors are the largest.
 
     A sum over all elements divides the error of one element by their number. A sweep through the body shows which
@@ -547,26 +556,29 @@ def certify_elements(oracle: Oracle, node: Node, g: Any, made: list[Any], least:
         As for `certify_custom`.
     least : float
         The least relative error of an element that is looked at.
+    along : dict, optional
+        Input -> its tangent. Elements then count as far as they matter along the tangent, beyond the rounding of all.
 
     Returns
     -------
     list of Failure
-        One for each element that is looked at.
+        One for each element that is looked at and counts.
     """
     slopes, failures = _by_input(node, made), list[Failure]()
-    sub, outputs, _ = oracle.custom_back(node, g)
-    inside = set(sub.ancestors([o for o in outputs if o is not None]))
-    follows = any(not inside.isdisjoint(nodes) for nodes in sub.sources)
-    for j, i in _far_off(slopes, oracle.pulled_through_body(node, g), least, alone=follows):
-        ways = custom_directions(oracle, node)
-        for k, u in ways.items():
-            alone = np.arange(np.size(u)) == (i if k == j else -1)
-            ways[k] = objects(np.where(alone.reshape(np.shape(u)), u, 0))
+    if sum(np.size(c) for c in slopes.values()) < 2:
+        return failures
+    follows = follows_cotangent(*oracle.custom_back(node, g)[:2])
+    ways_of_all, room = custom_directions(oracle, node), 0.0
+    if along is not None:
+        ways_of_all = along
+        room = roundings_of(node) * sum((magnitude(along[j], c) for j, c in slopes.items()), arb(0))
+    for j, i in far_off(slopes, oracle.pulled_through_body(node, g), least, alone=follows):
+        ways = in_one_element(ways_of_all, j, i)
         got, scale = inner(ways[j], slopes[j]), magnitude(ways[j], slopes[j])
         expected, size = _through_body(oracle, node, g, ways)
         error = disagreement(got, expected, scale + size)
-        if error:
-            moved = max(by_constants(oracle, node, g, ways), _by_saved(oracle, node, g, ways))
+        if error and abs(got - expected) > room:
+            moved = max(by_constants(oracle, node, g, ways), by_saved(oracle, node, g, ways))
             failures.append(
                 Failure(
                     "custom gradient", node, error, by_constants=moved, distance=distance_of(got, expected),
@@ -574,6 +586,21 @@ def certify_elements(oracle: Oracle, node: Node, g: Any, made: list[Any], least:
                 )
             )  # fmt: skip
     return failures
+
+
+def follows_cotangent(sub: Program, outputs: list[int | None]) -> bool:
+    """Whether a custom gradient's function follows a cotangent on the tape, from what `Replay.custom_back` gives."""
+    inside = set(sub.ancestors([o for o in outputs if o is not None]))
+    return any(not inside.isdisjoint(nodes) for nodes in sub.sources)
+
+
+def in_one_element(ways: dict[int, Any], j: int, i: int) -> dict[int, Any]:
+    """Directions with zeros in all places but place `i` of the flat array `j`."""
+    found = {}
+    for k, u in ways.items():
+        alone = np.arange(np.size(u)) == (i if k == j else -1)
+        found[k] = objects(np.where(alone.reshape(np.shape(u)), u, 0))
+    return found
 
 
 def _by_input(node: Node, made: list[Any]) -> dict[int, Any]:
@@ -586,7 +613,7 @@ def _by_input(node: Node, made: list[Any]) -> dict[int, Any]:
     return slopes
 
 
-def _far_off(slopes: dict[int, Any], exact: dict[int, Any], least: float, *, alone: bool) -> list[tuple[int, int]]:
+def far_off(slopes: dict[int, Any], exact: dict[int, Any], least: float, *, alone: bool) -> list[tuple[int, int]]:
     """The elements with the largest errors, as (input, place in the flat array), if there are several elements.
 
     Half of them have the largest errors relative to their own size, and half relative to the typical size as well,
@@ -614,7 +641,7 @@ def _far_off(slopes: dict[int, Any], exact: dict[int, Any], least: float, *, alo
     return list(dict.fromkeys([e[2:] for e in (*by_own, *by_both)]))
 
 
-def _by_saved(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> float:
+def by_saved(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> float:
     """As `by_constants`, for values that the body saved as arrays or numbers, and that its gradient reads.
 
     The sign of each move is unknown, so all count.
