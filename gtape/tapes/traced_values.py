@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -99,6 +100,12 @@ def _same_number(value: Any, expected: Any) -> None:
         raise Guard
 
 
+def _same_text(value: Any, expected: tuple[type[np.generic], Callable[..., str], tuple[str, ...], str]) -> None:
+    kind, show, spec, text = expected
+    if show(kind(value), *spec) != text:
+        raise Guard
+
+
 def _same_array(value: Any, expected: Any) -> None:
     if not np.array_equal(value, expected):
         raise Guard
@@ -160,6 +167,7 @@ _FUNCTIONS = frozenset({
     np.zeros_like,
 })  # fmt: skip
 _STATIC = frozenset({np.ndim, np.result_type, np.shape, np.size})
+_SEQUENCES = (list, tuple, str, bytes, bytearray, deque)  # a product with an integer repeats them
 _MOST_GUARDED = 64  # elements of the largest integer array that a guard compares
 
 
@@ -395,6 +403,33 @@ class Number(Raw):
     def __class__(self) -> Any:
         of_user = is_users(sys._getframe(1).f_code.co_filename)
         return type(self.node.sample) if of_user else Raw
+
+    def __mul__(self, other: Any) -> Any:
+        return other * self.__index__() if self._repeats(other) else Raw.__mul__(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * self.__index__() if self._repeats(other) else Raw.__rmul__(self, other)
+
+    def _repeats(self, other: Any) -> bool:
+        """Whether a product with `other` is a repeated sequence, whose length shows the number."""
+        return isinstance(other, _SEQUENCES) and isinstance(self.node.sample, np.integer)
+
+    def __repr__(self) -> str:
+        return self._text(repr)
+
+    def __str__(self) -> str:
+        return self._text(str)
+
+    def __format__(self, spec: str) -> str:
+        return self._text(format, spec)
+
+    def _text(self, show: Callable[..., str], *spec: str) -> str:
+        """A text of the number, which makes a program one for the numbers with this text."""
+        sample: Any = self.node.sample
+        made = show(sample, *spec)
+        self.tracer.note_decision()
+        self.tracer.guard(_same_text, self, (type(sample), show, spec, made))
+        return made
 
 
 def _like(raw: Raw, made: Any) -> Any:

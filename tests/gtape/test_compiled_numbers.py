@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 import operator
 from collections.abc import Callable
@@ -38,7 +39,10 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "a class of a result": lambda x, n: x * n if isinstance(1 - 2 * n, np.floating) else -x,
     "an abstract class": lambda x, n: x if isinstance(np.abs(n), numbers.Real) else -x,
     "an attribute": lambda x, n: x if issubclass(n.__class__, np.integer) else -x,
-    "a text": lambda x, n: x * float(f"{n.real}" != "0"),
+    "a text": lambda x, n: x * {"1": 2.0, "3": 3.0, "1.7": 4.0, "True": 5.0, "(1.7+0j)": 6.0}.get(str(n), 0.0),
+    "a text by a format": lambda x, n: x * len(f"{n}") + len(f"{n!r}"),
+    "a text by a format with a width": lambda x, n: x * len(f"{n.real:.3g}"),
+    "texts of a structure": lambda x, n: x * len(str([n, {"n": n}])),
 }
 # A whole number is needed here, so that eager calls refuse every float, complex number and bool.
 _SIZES: dict[str, Callable[[Any, Any], Any]] = {
@@ -64,6 +68,11 @@ _SIZES: dict[str, Callable[[Any, Any], Any]] = {
     "range": lambda x, n: tf.range(n),
     "the shape of a draw": lambda x, n: tf.zeros_like(tf.random.normal(n)),
     "clip_by_value": lambda x, n: tf.clip_by_value(x, n, 5),
+    "a repeated list": lambda x, n: x * len([1] * n + n * [2]),
+    "a repeated tuple": lambda x, n: tf.zeros((2,) * n),
+    "a repeated text": lambda x, n: x * (len("ab" * n) + len(n * b"a")),
+    "a repeated list of tensors": lambda x, n: tf.concat([x] * n, 0),
+    "a repeated loop": lambda x, n: functools.reduce(lambda y, _: tf.sin(y), [None] * n, x),
 }
 _WEAK = "ignore:.*(runs eagerly|overflow|divide by zero|invalid value|Casting complex)"
 
@@ -166,10 +175,10 @@ def test_one_program_serves_all_numbers_of_a_dtype(kind: str, back_end: str) -> 
 
 
 def test_texts_of_numbers_are_those_of_eager_calls() -> None:
-    compiled = tf.function(lambda x, n: (x, f"{n}", str(n)), jit_compile=True)
-    with pytest.warns(RuntimeWarning, match="returns a text"):
-        for n in (np.float32(0.5), np.float32(0.25)):
-            assert compiled(tf.constant(1.0), n)[1:] == (f"{n}", str(n))
+    compiled = tf.function(lambda x, n: (x, f"{n}", str(n), repr(n)), jit_compile=True)
+    for n in [np.float32(v) for v in (0.5, 0.25, 0.5, -0.0, 0.0)]:
+        assert compiled(tf.constant(1.0), n)[1:] == (f"{n}", str(n), repr(n))
+    assert compiled.summary().startswith("compiled")
 
 
 def test_a_variable_takes_numbers_of_each_call(back_end: str) -> None:
