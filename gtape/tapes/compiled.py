@@ -82,13 +82,13 @@ class _Compiled(Results):
         """Run the program on raw arguments with the values of variables."""
         return self.call((own.idle or idle_stack()).run, *raws)
 
-    def finished(self, made: tuple[Any, ...], given: Sequence[Tensor]) -> Any:
-        """The results of a run for the given tensors, after its `later` calls."""
+    def finished(self, made: tuple[Any, ...]) -> Any:
+        """The results of a run, after its `later` calls."""
         if self.later is not None:
             self.later(made)
         if self.nothing:
             return None
-        return self.results(made[: self.count] if self.more else made, given)
+        return self.results(made[: self.count] if self.more else made)
 
 
 class _Reading(_Compiled):
@@ -279,7 +279,7 @@ class Compiler:
             t = _new(Tensor)
             t._value, t._layout, t._record = made[0], found.layout, None
             return t
-        return None if found.nothing and found.later is None else found.finished(made, args)
+        return None if found.nothing and found.later is None else found.finished(made)
 
     def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
         """The result of a program; an `Invalid` or TWO_NAMES if the program is not valid."""
@@ -290,7 +290,7 @@ class Compiler:
             made = found.run(*[t._value for t in tensors])
         except Exception as e:  # if the user's call is wrong, the eager call raises the error with its own message
             return invalid_by(e)
-        return found.finished(made, tensors)
+        return found.finished(made)
 
     def _compile(
         self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any], *, first: bool = False
@@ -338,7 +338,7 @@ class Compiler:
                 raise _Again(tracer.reason)
             if tracer.reason is not None:
                 raise Untraceable(f"it {tracer.reason}")
-            outputs, results = outputs_of(made, tracer, given.given)
+            outputs, results = outputs_of(made, tracer)
             given.refuse_changes(self.name, self._names)
         nodes = [t._value.node for t in results]
         nodes += tracer.values

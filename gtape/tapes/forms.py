@@ -261,24 +261,6 @@ class _Fixed:
         return _tensor(value._value, _Layout(value._layout)) if value.__class__ is Tensor else value
 
 
-class _Given:
-    """A result that is an argument itself."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-class _Same:
-    """A result that is an earlier result."""
-
-    __slots__ = ("place",)
-
-    def __init__(self, place: int) -> None:
-        self.place = place
-
-
 def interned(t: Traced) -> Any:
     """The interned layout of the tensors that a traced tensor stands for."""
     return make_layout(t._layout.dtype, t._layout.shape)
@@ -290,7 +272,7 @@ def _tensor(raw: Any, place: _Layout) -> Tensor:
     return t
 
 
-def outputs_of(made: Any, tracer: Tracer, given: Sequence[Traced]) -> tuple[list[Any], list[Traced]]:
+def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
     """What later calls return.
 
     Parameters
@@ -298,8 +280,6 @@ def outputs_of(made: Any, tracer: Tracer, given: Sequence[Traced]) -> tuple[list
     made : object
         The result of a traced call.
     tracer : Tracer
-    given : sequence of Traced
-        The traced tensors of the arguments.
 
     Returns
     -------
@@ -316,19 +296,12 @@ def outputs_of(made: Any, tracer: Tracer, given: Sequence[Traced]) -> tuple[list
         raise Untraceable("it returns a dict with a tensor in a key")
     outputs: list[Any] = []
     tensors = []
-    arguments = {id(t): k for k, t in enumerate(given)}
-    places: dict[int, int] = {}  # of the results by identity
     for leaf in nest.flatten(made) if nest.is_nested(made) else [made]:
-        place = places.setdefault(id(leaf), len(outputs)) if isinstance(leaf, Tensor) else len(outputs)
         if isinstance(leaf, Variable):
             leaf = tracer.read(leaf)
         elif leaf.__class__ is Raw:
             leaf = leaf.as_tensor()
-        if id(leaf) in arguments:
-            outputs.append(_Given(arguments[id(leaf)]))
-        elif place < len(outputs):
-            outputs.append(_Same(place))
-        elif isinstance(leaf, Traced):
+        if isinstance(leaf, Traced):
             outputs.append(_Layout(interned(leaf)))
             tensors.append(leaf)
         elif leaf.__class__ is Tensor:
@@ -408,17 +381,13 @@ class Results:
         return packer(self.structure, len(self.outputs))
 
     def _written(self) -> Any:
-        """A function of the raw results and the given tensors that makes the results; None if no source makes them."""
+        """A function of the raw results that makes the results; None if no source makes them."""
         space: dict[str, Any] = {"new": object.__new__, "Tensor": Tensor}
         lines, leaves = [], []
         count = 0
         for i, o in enumerate(self.outputs):
             kind = o.__class__
-            if kind is _Given:
-                leaves.append(f"given[{o.number}]")
-            elif kind is _Same:
-                leaves.append(leaves[o.place])
-            elif kind is _Layout:
+            if kind is _Layout:
                 space[f"layout{i}"] = o.layout
                 lines.append(f"t{i} = new(Tensor)")
                 lines.append(f"t{i}._value = raws[{count}]; t{i}._layout = layout{i}; t{i}._record = None")
@@ -431,19 +400,19 @@ class Results:
             else:
                 space[f"value{i}"] = o.value
                 leaves.append(f"value{i}")
-        return written(self.structure, "raws, given", lines, leaves, space)
+        return written(self.structure, "raws", lines, leaves, space)
 
-    def results(self, raws: tuple[Any, ...], given: Sequence[Tensor]) -> Any:
-        """The raw results as tensors, in the structure of the traced call with the given tensors."""
+    def results(self, raws: tuple[Any, ...]) -> Any:
+        """The raw results as tensors, in the structure of the traced call."""
         if self.nothing:
             return None
         if self.single:
             return _tensor(raws[0], self.outputs[0])
         if self._made is not None:
-            return self._made(raws, given)
-        return self.packed(self.leaves(raws, given))
+            return self._made(raws)
+        return self.packed(self.leaves(raws))
 
-    def leaves(self, raws: tuple[Any, ...], given: Sequence[Tensor]) -> list[Any]:
+    def leaves(self, raws: tuple[Any, ...]) -> list[Any]:
         """The results as a flat list."""
         values = iter(raws)
         made: list[Any] = []
@@ -451,10 +420,8 @@ class Results:
             kind = o.__class__
             if kind is _Layout:
                 made.append(_tensor(next(values), o))
-            elif kind is _Given:
-                made.append(given[o.number])
             else:
-                made.append(made[o.place] if kind is _Same else o.again())
+                made.append(o.again())
         return made
 
 

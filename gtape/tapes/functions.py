@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from typing import Any, overload
@@ -20,11 +21,12 @@ from gtape import nest
 from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
+from gtape.declare.registry import REGISTRY
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
 from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
 from gtape.errors import OperandTypeError
-from gtape.recording.record import SEQ, note_asked, record_of, refuse_in_traced_calls
+from gtape.recording.record import COT, LEAF, SEQ, count, note_asked, record_of, refuse_in_traced_calls
 from gtape.tapes.concrete import ConcreteFunction
 from gtape.tapes.signatures import Parameters, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
@@ -244,11 +246,14 @@ class Function:
     def _result(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._asks is None:
             self._asks = _asks(self.python_function, set())
+        start = next(count)
         if self._asks:
             result = self._with_graph(args, kwargs)
         else:
             result = self.python_function(*args, **kwargs)
-        return result if result is None or result.__class__ is Tensor else _as_tensors(result, self.name)
+        if result is None:
+            return None
+        return _own(result, start) if result.__class__ is Tensor else _as_tensors(result, self.name, start)
 
     @diagnosed
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
@@ -387,15 +392,30 @@ class Function:
         return f"<gtape.function {plain(self.name)}>"
 
 
-def _as_tensors(result: Any, name: str) -> Any:
-    """The result of a function with numbers, arrays and variables converted to tensors.
+def _own(t: Tensor, start: int) -> Tensor:
+    """A result as a tensor of its own: as in TensorFlow, no argument and no tensor from outside is a result itself.
+
+    Only the result of an op since the number `start` is such a tensor already.
+    """
+    r = t._record
+    if r is None:
+        return wrap(t._value)
+    made: Tensor = t if r[COT] is not LEAF and r[SEQ] < start else REGISTRY["identity"](t)
+    return made
+
+
+def _as_tensors(result: Any, name: str, start: int) -> Any:
+    """The result of a function with numbers, arrays and variables converted to tensors, each of its own.
 
     Raises a TypeError, as TensorFlow does, for results that later reads change or that have no order.
     """
+    twice: set[int] = set()  # the identities of the results that occur more than once
 
     def one(x: Any) -> Any:
         if isinstance(x, (bool, int, float, complex, np.ndarray, np.generic, Variable)):
-            return convert_to_tensor(x)
+            x = convert_to_tensor(x)
+        if isinstance(x, Tensor):
+            return REGISTRY["identity"](x) if id(x) in twice else _own(x, start)
         if isinstance(x, (set, frozenset, Iterator, Coroutine, AsyncIterator)):
             if isinstance(x, Coroutine):
                 x.close()  # otherwise Python warns that nobody awaits it
@@ -406,7 +426,13 @@ def _as_tensors(result: Any, name: str) -> Any:
             )
         return x
 
-    return nest.map_structure(one, result) if nest.is_nested(result) else one(result)
+    if not nest.is_nested(result):
+        return one(result)
+    leaves = nest.flatten(result)
+    if len({id(x) for x in leaves}) < len(leaves):
+        counts = Counter(map(id, leaves))
+        twice = {k for k, n in counts.items() if n > 1}
+    return nest.pack_sequence_as(result, [one(x) for x in leaves])
 
 
 @overload
@@ -447,7 +473,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     -------
     Function
         Has the attribute ``python_function`` and the method ``get_concrete_function``. Converts to tensors: arrays
-        among the arguments, also in lists, tuples and dicts; numbers, arrays and variables among the results.
+        among the arguments, also in lists, tuples and dicts; numbers, arrays and variables among the results. Every
+        result is a tensor of its own: no argument, no tensor from outside, and no other result.
 
     Raises
     ------

@@ -336,8 +336,6 @@ class _Recorded(Results):
         The steps of the records of single results; empty if there is one result.
     records : list of (int, int)
         The indices of results that get a record, with the number of the record.
-    given : list of (int, int)
-        The indices of results that are arguments, with the number of the input.
     edges : list of int
         For each parent of the record the number of its input.
     watched : list of int
@@ -361,7 +359,6 @@ class _Recorded(Results):
     sweeps: Sequence[Program] = ()
     parts: Sequence[PartOfCall] = ()
     records: Sequence[tuple[int, int]] = ()
-    given: Sequence[tuple[int, int]] = ()
     edges: Sequence[int] = ()
     watched: Sequence[int] = ()
     flags: Sequence[str] = ()
@@ -541,9 +538,7 @@ class RecordedCalls:
             made = stack.run(found.program.outcome, [t._value for t in ins])
         except Exception as e:  # if the user's call is wrong, the eager call raises the error with its own message
             return invalid_by(e)
-        leaves = found.leaves(made[: found.count], tensors)
-        for place, k in found.given:
-            leaves[place]._record = ins[k]._record
+        leaves = found.leaves(made[: found.count])
         if found.step is not None:
             kept = made[found.count :]
             found.attach(stack, tuple(ins), leaves, list(kept) if found.step.spends else kept)
@@ -655,7 +650,7 @@ class RecordedCalls:
             raise Untraceable("watches a tensor with a tape from before the call")
         if any([_is_of(session, t) for t in nest.flatten(made) if t.__class__ is Tensor]):  # noqa: C419
             raise Untraceable("returns a tensor of the tape that is no argument")
-        outputs, tensors = outputs_of(made, tracer, given)
+        outputs, tensors = outputs_of(made, tracer)
         arguments.refuse_changes(self._name, self._names)
         found = _Recorded(made, outputs, held)
         found.decided_at = tracer.decided_at()
@@ -677,13 +672,9 @@ class RecordedCalls:
         graph = Graph(session, since, given, variables)
         results: list[Traced] = []  # of ops
         starts: dict[int, int] = {}  # the numbers of these results by the identities of their records
-        found.given, found.records = [], []
+        found.records = []
         for k in recorded:
             t = tensors[k]
-            place = graph.input_of(t._record)
-            if place is not None:
-                found.given.append((found.places[k], place))
-                continue
             number = starts.setdefault(id(t._record), len(results))
             if number == len(results):
                 results.append(t)
