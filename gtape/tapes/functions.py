@@ -27,6 +27,7 @@ from gtape.engine.jacobians import jacobians
 from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
 from gtape.errors import OperandTypeError
 from gtape.recording.record import COT, LEAF, SEQ, count, note_asked, record_of, refuse_in_traced_calls
+from gtape.tapes.array_arguments import ArrayArguments
 from gtape.tapes.concrete import ConcreteFunction
 from gtape.tapes.signatures import Parameters, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
@@ -111,22 +112,6 @@ def _tensors(values: Any) -> Iterator[Any]:
 
 
 # ---------------------------------------------------------------------------------------------- function
-
-
-def _with_tensors(x: Any) -> Any:
-    """An argument with tensors in place of arrays, also in lists, tuples and dicts; the same object without arrays."""
-    if isinstance(x, np.ndarray):
-        return convert_to_tensor(x)
-    if x.__class__ is dict:
-        made = {k: _with_tensors(y) for k, y in x.items()}
-        return made if any([made[k] is not x[k] for k in x]) else x  # noqa: C419 - a list is quicker
-    named = isinstance(x, tuple) and hasattr(x, "_fields")
-    if x.__class__ is list or x.__class__ is tuple or named:
-        parts = [_with_tensors(y) for y in x]
-        if all([a is b for a, b in zip(parts, x, strict=True)]):  # noqa: C419
-            return x
-        return x.__class__(*parts) if named else x.__class__(parts)
-    return x
 
 
 class Function:
@@ -228,14 +213,20 @@ class Function:
         parameters = self._parameters
         if self._compiler is not None and parameters is not None and parameters.optional:
             args, kwargs = parameters.shortest(args, kwargs)
-        args = tuple([x if x.__class__ is Tensor else _with_tensors(x) for x in args])
-        if kwargs:
-            kwargs = {name: _with_tensors(x) for name, x in kwargs.items()}
-        if self._compiler is not None:
-            made = self._compiler((*self._owner, *args), kwargs, len(self._owner))
-            if made is not NotImplemented:
-                return made
-        return self._result(args, kwargs)
+        taken: ArrayArguments | None = None
+        if kwargs or not all([x.__class__ is Tensor for x in args]):  # noqa: C419 - a list is quicker
+            taken = ArrayArguments()
+            args = tuple([taken.taken(x) for x in args])
+            kwargs = {name: taken.taken(x) for name, x in kwargs.items()}
+        try:
+            if self._compiler is not None:
+                made = self._compiler((*self._owner, *args), kwargs, len(self._owner))
+                if made is not NotImplemented:
+                    return made
+            return self._result(args, kwargs)
+        finally:
+            if taken is not None:
+                taken.give_back()
 
     def _called(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the Python function. A method gets its instance as first argument."""

@@ -144,3 +144,64 @@ def test_a_function_that_runs_eagerly_changes_its_arguments_as_python_does() -> 
     assert bits(compiled(_X, given)) == bits(2.0 * _X)
     assert len(given) == 2
     assert bits(tf.function(_appends)(_X, given)) == bits(3.0 * _X)
+
+
+# ---------------------------------------------------------------------------------------------- lists with arrays
+
+
+def _appends_the_sum(xs: Any) -> Any:
+    assert tf.is_tensor(xs[0])
+    xs.append(float(tf.reduce_sum(xs[0])))
+    return xs[0]
+
+
+def _fails_after_a_change(xs: Any) -> Any:
+    xs[1] = "changed"
+    raise KeyError("mine")
+
+
+@pytest.mark.parametrize("change", [
+    lambda xs: xs.append(7.0), lambda xs: xs.reverse(), lambda xs: xs.pop(), lambda xs: xs.clear(),
+    lambda xs: xs.__setitem__(0, xs[1]), lambda xs: xs[2].update(b=xs[0]), lambda xs: xs[2].pop("a"),
+    lambda xs: xs[3][0].append(xs[2]), lambda xs: xs[2].update(c=xs[2].pop("a")), lambda xs: None,
+])  # fmt: skip
+def test_a_change_of_a_list_with_arrays_reaches_the_caller(change: Any) -> None:
+    def contents(f: Any) -> Any:
+        a, b = np.arange(2.0), np.ones(3)
+        given = [a, b, {"a": a, "x": None}, ([b], 5.0)]
+        parts = {id(given): "list", id(given[2]): "dict", id(given[3][0]): "inner list", id(a): "a", id(b): "b"}
+
+        def shown(x: Any) -> Any:
+            name = parts.get(id(x), type(x))
+            if isinstance(x, dict):
+                return name, [(k, shown(y)) for k, y in x.items()]
+            return (name, [shown(y) for y in x]) if isinstance(x, (list, tuple)) else (name, str(x))
+
+        f(given)
+        return shown(given)
+
+    assert contents(tf.function(lambda xs: change(xs))) == contents(lambda xs: change(xs))
+
+
+def test_a_change_before_an_error_reaches_the_caller() -> None:
+    xs = [np.ones(2), 1.0]
+    with pytest.raises(KeyError, match="mine"):
+        tf.function(_fails_after_a_change)(xs)
+    assert xs[1] == "changed" and isinstance(xs[0], np.ndarray)
+
+
+def test_a_list_that_is_given_twice_is_one_list_in_the_function() -> None:
+    xs = [np.ones(2)]
+    same = []
+    tf.function(lambda x, *, y: same.append(x is y["xs"]))(xs, y={"xs": xs})
+    assert same == [True]
+
+
+@pytest.mark.filterwarnings("ignore:.*jit_compile=True.*:RuntimeWarning")
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_function_that_runs_eagerly_sees_its_earlier_changes_of_a_list_with_arrays(jit: bool) -> None:
+    xs: list[Any] = [np.ones(2)]
+    f = tf.function(_appends_the_sum, jit_compile=jit)
+    f(xs)
+    f(xs)
+    assert xs[1:] == [2.0, 2.0] and isinstance(xs[0], np.ndarray)
