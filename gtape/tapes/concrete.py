@@ -56,6 +56,10 @@ class ConcreteFunction:
         self._specs: dict[str, Any] = {
             n: as_specs(x, n) if n not in _rest(given) else x for n, x in given.arguments.items()
         }
+        # Arguments of **kwargs are arguments of their own, so their specs have their own names, as in TensorFlow.
+        self._words = next((n for n, p in given.signature.parameters.items() if p.kind is p.VAR_KEYWORD), None)
+        if self._words is not None:
+            self._specs[self._words] = {k: as_specs(x, k) for k, x in given.arguments[self._words].items()}
         # Only arguments that hold tensors are passed in a call.
         self._open = [n for n, x in self._specs.items() if any(isinstance(y, TensorSpec) for y in _flat(x))]
         self.name = f"__inference_{plain(getattr(owner, '__name__', 'function'))}_{next(_numbers)}".encode()
@@ -86,7 +90,7 @@ class ConcreteFunction:
         if names and self._bound.signature.parameters[names[-1]].kind is inspect.Parameter.VAR_POSITIONAL:
             before = len(names) - 1
             args = (*args[:before], args[before:]) if len(args) > before else args
-        given = _by_name(names, args, kwargs) or self._by_names_of_specs(args, kwargs)
+        given = _by_name(names, args, self._gathered(kwargs)) or self._by_names_of_specs(args, kwargs)
         if given is None:
             raise TypeError(
                 f"{self.name.decode()} takes the tensors {names}, in this order or by name; got {len(args)} "
@@ -97,6 +101,16 @@ class ConcreteFunction:
             for n in names:
                 values[n] = by_specs(given[n], self._specs[n], self._taken, n)
         return self._run(values)
+
+    def _gathered(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The named arguments of a call, those of **kwargs in a dict; unchanged if one of their tensors is missing."""
+        if self._words not in self._open:
+            return kwargs
+        specs = self._specs[self._words]
+        if any(isinstance(y, TensorSpec) for n, x in specs.items() if n not in kwargs for y in _flat(x)):
+            return kwargs
+        others = {n: x for n, x in kwargs.items() if n not in specs}
+        return others | {self._words: {n: kwargs.get(n, x) for n, x in specs.items()}}
 
     def _by_names_of_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
         """The arguments from tensors that a call gives by the names of their specs, also those inside of structures."""
@@ -202,9 +216,58 @@ class ConcreteFunction:
         return _mapped(lambda s: s.dtype if isinstance(s, TensorSpec) else s, self.structured_outputs)
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
-        """Text with one argument on each line."""
-        kinds = {n: p.kind.name for n, p in self._bound.signature.parameters.items()}
-        return "Input Parameters:\n" + "\n".join(f"  {n} ({kinds[n]}): {x!r}" for n, x in self._specs.items())
+        """Text with the types of the arguments and results, in TensorFlow's form.
+
+        Parameters
+        ----------
+        verbose : bool
+            Whether each argument has a line of its own, and captured variables have lines, too.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> concrete = tf.function(lambda x, n: n * x).get_concrete_function(tf.TensorSpec([2]), 3)
+        >>> print(concrete.pretty_printed_signature())
+        Input Parameters:
+          x (POSITIONAL_OR_KEYWORD): TensorSpec(shape=(2,), dtype=gtape.float32, name='x')
+          n (POSITIONAL_OR_KEYWORD): Literal[3]
+        Output Type:
+          TensorSpec(shape=(2,), dtype=gtape.float32, name=None)
+        Captures:
+          None
+        """
+        made = _type_text(self.structured_outputs)
+        if not verbose:
+            return f"{self._inputs_text()} -> {made}"
+        captured = [f"{v.name}: {_type_text(TensorSpec(v.shape, v.dtype))}" for v in self.variables]
+        inputs = [f"{n} ({kind}): {_type_text(x)}" for n, kind, x in self._arguments()]
+        parts = {"Input Parameters": inputs, "Output Type": [made], "Captures": captured or ["None"]}
+        return "\n".join([line for title, lines in parts.items() for line in (f"{title}:", *[f"  {x}" for x in lines])])
+
+    def _arguments(self) -> list[tuple[str, str, Any]]:
+        """The names, kinds and specs of the arguments; each of *args and **kwargs is an argument of its own."""
+        made: list[tuple[str, str, Any]] = []
+        for n, x in self._specs.items():
+            p = self._bound.signature.parameters[n]
+            if p.kind is p.VAR_POSITIONAL:
+                made += [(f"{n}_{i}", p.POSITIONAL_ONLY.name, y) for i, y in enumerate(x)]
+            elif p.kind is p.VAR_KEYWORD:
+                made += [(k, p.KEYWORD_ONLY.name, y) for k, y in x.items()]
+            else:
+                made.append((n, p.kind.name, x))
+        return made
+
+    def _inputs_text(self) -> str:
+        """The arguments as Python writes a signature."""
+        parts: list[str] = []
+        kinds = [kind for _, kind, _ in self._arguments()]
+        for k, (n, kind, x) in enumerate(self._arguments()):
+            if kind == inspect.Parameter.KEYWORD_ONLY.name and kind not in kinds[:k]:
+                parts.append("*")
+            parts.append(f"{n}: {_type_text(x)}")
+            if kind == inspect.Parameter.POSITIONAL_ONLY.name and kind not in kinds[k + 1 :]:
+                parts.append("/")
+        return f"({', '.join(parts)})"
 
     @property
     def graph(self) -> Any:
@@ -212,7 +275,7 @@ class ConcreteFunction:
         raise AttributeError("gtape's functions run as plain Python and have no graph; call the function instead")
 
     def __repr__(self) -> str:
-        return f"<ConcreteFunction {self.pretty_printed_signature()}>"
+        return f"<ConcreteFunction {plain(self._inputs_text())}>"  # without the results, because these take a call
 
 
 def _rest(given: inspect.BoundArguments) -> set[str]:
@@ -234,6 +297,17 @@ def _flat(x: Any) -> list[Any]:
 
 def _mapped(f: Callable[[Any], Any], x: Any) -> Any:
     return nest.map_structure(f, x) if isinstance(x, (list, tuple, dict)) else f(x)
+
+
+def _type_text(x: Any) -> str:
+    """The type of an argument or result, as TensorFlow writes it."""
+    if isinstance(x, dict) or hasattr(x, "_fields"):
+        items = x.items() if isinstance(x, dict) else zip(x._fields, x, strict=True)
+        name = "Dict" if isinstance(x, dict) else type(x).__name__
+        return f"{name}[{', '.join([f'[{k!r}, {_type_text(y)}]' for k, y in items])}]"
+    if isinstance(x, (list, tuple)):
+        return f"{'List' if isinstance(x, list) else 'Tuple'}[{', '.join([_type_text(y) for y in x])}]"
+    return repr(x) if isinstance(x, TensorSpec) else f"Literal[{x!r}]"
 
 
 def _wider(a: Any, b: Any) -> Any:

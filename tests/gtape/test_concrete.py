@@ -249,6 +249,55 @@ def test_a_concrete_function_takes_tensors_by_the_names_of_their_specs() -> None
             alone(**wrong)
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_concrete_function_takes_the_tensors_of_its_keywords_by_name(jit_compile: bool) -> None:
+    f = tf.function(lambda x, **others: x * others["y"] - others["n"], jit_compile=jit_compile)
+    concrete = f.get_concrete_function(Spec([2]), y=Spec([2]), n=3.0)
+    assert concrete.structured_input_signature == ((Spec([2], name="x"),), {"y": Spec([2], name="y"), "n": 3.0})
+    x, y = tf.constant([1.0, 2.0]), tf.constant([3.0, 5.0])
+    for call in ({"y": y}, {"y": y, "n": 3.0}):
+        assert concrete(x, **call).numpy().tolist() == concrete(x=x, **call).numpy().tolist() == [0.0, 7.0]
+    for wrong in ({}, {"n": 3.0}, {"y": y, "n": 4.0}, {"y": y, "z": y}):
+        with pytest.raises(TypeError):
+            concrete(x, **wrong)
+
+
+def test_a_printed_signature_names_the_types_of_arguments_results_and_captures() -> None:
+    weight = tf.Variable([1.0, 2.0], name="weight")
+
+    @tf.function
+    def f(x: Any, n: Any, *more: Any, flag: bool = True, **others: Any) -> Any:
+        return {"a": x["k"] * weight, "b": (more[0], [None])}
+
+    concrete = f.get_concrete_function({"k": Spec([2])}, (2, "s"), Spec([None]), other=Spec([], tf.int32))
+    assert (
+        concrete.pretty_printed_signature()
+        == """Input Parameters:
+  x (POSITIONAL_OR_KEYWORD): Dict[['k', TensorSpec(shape=(2,), dtype=gtape.float32, name='x_k')]]
+  n (POSITIONAL_OR_KEYWORD): Tuple[Literal[2], Literal['s']]
+  more_0 (POSITIONAL_ONLY): TensorSpec(shape=(None,), dtype=gtape.float32, name='more_0')
+  flag (KEYWORD_ONLY): Literal[True]
+  other (KEYWORD_ONLY): TensorSpec(shape=(), dtype=gtape.int32, name='other')
+Output Type:
+  Dict[['a', TensorSpec(shape=(2,), dtype=gtape.float32, name=None)], ['b', Tuple[TensorSpec(shape=(None,), \
+dtype=gtape.float32, name=None), List[Literal[None]]]]]
+Captures:
+  weight:0: TensorSpec(shape=(2,), dtype=gtape.float32, name=None)"""
+    )
+
+
+def test_a_short_printed_signature_is_written_as_python_writes_signatures() -> None:
+    f = tf.function(lambda x, *, n: n * x)
+    concrete = f.get_concrete_function(Spec([]), n=2.0)
+    spec = "TensorSpec(shape=(), dtype=gtape.float32, name={})"
+    inputs = f"(x: {spec.format(repr('x'))}, *, n: Literal[2.0])"
+    assert concrete.pretty_printed_signature(verbose=False) == f"{inputs} -> {spec.format(None)}"
+    assert repr(concrete) == f"<ConcreteFunction {inputs}>"
+    several = tf.function(lambda *xs: xs[0]).get_concrete_function(Spec([]), Spec([]))
+    named = [f"xs_{k}: {spec.format(repr(f'xs_{k}'))}" for k in range(2)]
+    assert several.pretty_printed_signature(False) == f"({', '.join(named)}, /) -> {spec.format(None)}"
+
+
 def test_traces_are_counted_by_kind_of_arguments() -> None:
     f = tf.function(lambda x: x * 2)
     assert f.experimental_get_tracing_count() == 0
