@@ -50,6 +50,7 @@ _OPS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "one_hot along the first axis": (lambda z, i: tf.one_hot(i, 2, axis=0, dtype=z.dtype) @ z, 200),
     "reverse_sequence": (lambda z, i: tf.reverse_sequence(z, i, seq_axis=1), COLUMNS + 1),
     "sequence_mask": (lambda z, i: z * tf.sequence_mask(i, COLUMNS, z.dtype), 200),
+    "in_top_k": (lambda z, i: z * tf.cast(tf.math.in_top_k(i, z, 2), z.dtype)[:, None], 200),
     "unravel_index": (lambda z, i: tf.gather_nd(z, tf.transpose(tf.unravel_index(i, [ROWS, COLUMNS]))), 12),
     "invert_permutation": (
         lambda z, i: tf.gather(z, tf.math.invert_permutation(tf.argsort(i))) * tf.cast(i, z.dtype)[:, None], 200,
@@ -83,6 +84,7 @@ _OF_FLOATS: dict[str, Callable[[Any, Any], Any]] = {
     "argsort": lambda z, y: tf.gather(z, tf.argsort(y[:, 0])),
     "top_k": lambda z, y: tf.gather(z, tf.math.top_k(y[:, 0], 2).indices),
     "indices of top_k as a result": lambda z, y: z * tf.cast(tf.math.top_k(y, COLUMNS).indices, z.dtype),
+    "in_top_k": lambda z, y: z * tf.cast(tf.math.in_top_k(tf.argmax(y, axis=1), z, 1), z.dtype)[:, None],
     "searchsorted": lambda z, y: tf.gather(z, tf.searchsorted([-1.0, 0.0, 1.0], tf.cast(y[:, 0], tf.float32))),
 }
 

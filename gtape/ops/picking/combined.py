@@ -301,21 +301,23 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     array([ True, False])
     """
     numbers, scores = integers(targets, "in_top_k"), as_operand(predictions)
-    at, p = np.asarray(numbers._value), np.asarray(scores._value)
-    if p.ndim != 2 or at.shape != p.shape[:1]:
+    rows, shape = tuple(numbers._layout.shape), tuple(scores._layout.shape)
+    if len(shape) != 2 or rows != shape[:1]:
         raise InvalidArgumentError(
-            f"in_top_k needs predictions of two axes and a target for each row, got shapes {list(p.shape)} and "
-            f"{list(at.shape)}"
+            f"in_top_k needs predictions of two axes and a target for each row, got shapes {list(shape)} and "
+            f"{list(rows)}"
         )
-    most, finite, classes = scalar_int(k), np.isfinite(p).all(axis=1), p.shape[1]
+    most, classes = scalar_int(k), shape[1]
 
     def ranks(p: Any) -> Any:
         found = [classes - np.searchsorted(np.sort(row), row, side="right") for row in p]
-        return np.array(found, np.int64).reshape(p.shape)  # the number of greater scores for each score
+        greater = np.array(found, np.int64).reshape(p.shape)  # the number of greater scores for each score
+        finite = ((p > -np.inf) & (p < np.inf)).astype(bool)  # by comparisons, which exact numbers know
+        return np.where(finite.all(axis=1, keepdims=True), greater, np.iinfo(np.int64).max)
 
     def inside(at: Any, better: Any) -> Any:
         known = (at >= 0) & (at < classes)
         own = better[np.arange(len(at)), np.where(known, at, 0)] if classes else 0
-        return known & finite & (own < most)
+        return known & (own < most)
 
     return decided(inside, numbers, decided(ranks, scores))
