@@ -21,6 +21,7 @@ from gtape import nest
 from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
+from gtape.base.tensor_shape import TensorShape
 from gtape.declare.registry import REGISTRY
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
@@ -396,7 +397,7 @@ def _own(t: Tensor, start: int) -> Tensor:
 
 
 def _as_tensors(result: Any, name: str, start: int) -> Any:
-    """The result of a function with numbers, arrays and variables converted to tensors, each of its own.
+    """The result of a function with numbers, arrays, shapes and variables as tensors, each of its own.
 
     Raises a TypeError, as TensorFlow does, for results that later reads change or that have no order.
     """
@@ -405,6 +406,8 @@ def _as_tensors(result: Any, name: str, start: int) -> Any:
     def one(x: Any) -> Any:
         if isinstance(x, (bool, int, float, complex, np.ndarray, np.generic, Variable)):
             x = convert_to_tensor(x)
+        elif isinstance(x, TensorShape):
+            x = convert_to_tensor(x, None if len(x) else np.int32)  # as in TensorFlow, although [] has no sizes
         if isinstance(x, Tensor):
             return REGISTRY["identity"](x) if id(x) in twice else _own(x, start)
         if isinstance(x, (set, frozenset, Iterator, Coroutine, AsyncIterator)):
@@ -464,8 +467,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     -------
     Function
         Has the attribute ``python_function`` and the method ``get_concrete_function``. Converts to tensors: arrays
-        among the arguments, also in lists, tuples and dicts; numbers, arrays and variables among the results. Every
-        result is a tensor of its own: no argument, no tensor from outside, and no other result.
+        among the arguments, also in lists, tuples and dicts; numbers, arrays, shapes and variables among the results.
+        Every result is a tensor of its own: no argument, no tensor from outside, and no other result.
 
     Raises
     ------

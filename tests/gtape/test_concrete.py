@@ -419,3 +419,12 @@ def test_a_set_an_iterator_or_a_coroutine_is_no_result(f: Any, said: str, jit_co
     for _ in range(2):
         with pytest.raises(TypeError, match=said):
             tf.function(f, jit_compile=jit_compile)(tf.constant(1.0))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_shape_among_the_results_is_a_tensor_of_its_sizes(jit_compile: bool) -> None:
+    f = tf.function(lambda x: {"shape": x.shape, "both": [x.shape, 2.0 * x]}, jit_compile=jit_compile)
+    for sizes in ([2, 3], [2, 3], [0], []):
+        made = f(tf.zeros(sizes))
+        for shape in (made["shape"], made["both"][0]):
+            assert shape.dtype == tf.int32 and shape.numpy().tolist() == sizes
