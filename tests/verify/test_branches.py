@@ -451,6 +451,20 @@ def test_the_second_derivative_of_a_branch_that_only_the_point_takes_is_judged_t
     assert not found.ok and found.findings[0].order == 2 and float(found.findings[0].exact or "nan") == 2.0
 
 
+@pytest.mark.parametrize("order, claim, passes", [
+    (1, 0.0, True), (1, 0.1, False), (2, -1 / 3, True), (2, 0.0, False), (3, 0.0, True), (3, 1.0, False),
+])  # fmt: skip
+def test_claims_at_a_guard_that_returns_a_constant_are_those_of_the_sides(
+    order: int, claim: float, passes: bool
+) -> None:
+    def sinc(x: Any) -> Any:
+        if x == 0:
+            return tf.constant(1.0, dtype=x.dtype)
+        return tf.sin(x) / x
+
+    assert judge(sinc, 0.0, claim, order=order).ok is passes
+
+
 def test_a_branch_that_only_the_point_takes_is_refused_outside_of_the_sides_of_a_kink() -> None:
     found = check(lambda x: 5.0 * x if x == 0.0 else tf.abs(x), np.array(0.0))
     assert not found.ok and "lie in [-1, 1]" in found.findings[0].reason

@@ -131,6 +131,26 @@ def test_the_counterexample_shows_the_wrong_number(monkeypatch: pytest.MonkeyPat
     assert f"{wrong:.6g}"[:6] in _printed(source)
 
 
+@pytest.mark.parametrize("name, partial", [
+    ("square", lambda xp, y, x: 2 * xp.stop_gradient(x)),
+    ("abs", lambda xp, y, x: xp.sign(x) + x - xp.stop_gradient(x)),
+])  # fmt: skip
+def test_a_rule_whose_own_derivative_is_stopped_is_refuted(
+    monkeypatch: pytest.MonkeyPatch, name: str, partial: Any
+) -> None:
+    _plant(monkeypatch, name, partials=(partial,))
+    proof = prove(name)
+    assert not proof.proved and not proof.certified
+    source = proof.counterexample
+    assert source is not None and "under stop_gradient" in source.splitlines()[0]
+    assert _printed(source) == "[None]\n" if name == "square" else "gtape.Tensor" in _printed(source)
+
+
+def test_a_stopped_value_that_cancels_leaves_a_rule_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    _plant(monkeypatch, "square", partials=(lambda xp, y, x: 2 * x + 0 * xp.stop_gradient(x),))
+    assert prove("square").proved
+
+
 def test_a_forgotten_unbroadcast_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     from gtape.engine import rules as pulls
 

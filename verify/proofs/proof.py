@@ -275,7 +275,7 @@ class _Run:
             what = f"the rule gives {left} for element {at}, the mirror's derivative is {right}"
             if self.prim.kind == "implicit" and identity.direction == "vjp":
                 what = f"<rule(g), dA> is {left}, <g, dL> is {right}"
-            return self.refute(cell, identity, f"off by {sp.N(left - right, 10)}: {what}", wrong)
+            return self.refute(cell, identity, identity.fault or f"off by {sp.N(left - right, 10)}: {what}", wrong)
         how = self.zero.prove(residual, identity.linear, cell.by_signs)
         return how if how is not None else "points" if tested else "open"
 

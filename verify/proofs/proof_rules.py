@@ -145,6 +145,8 @@ class Identity(NamedTuple):
         The cotangents of all outputs, or the tangents of `arguments`.
     linear : list of sympy.Symbol
         The symbols in the seeds, in which a correct rule is linear.
+    fault : str
+        What is wrong if the identity does not hold; by default that the results differ.
     """
 
     direction: str
@@ -153,6 +155,7 @@ class Identity(NamedTuple):
     expected: list[Any]
     seeds: list[Any]
     linear: list[Any]
+    fault: str = ""
 
 
 class RuleResult(NamedTuple):
@@ -164,10 +167,52 @@ class RuleResult(NamedTuple):
     expected: Callable[[], list[Any]]
     seeds: list[Any]
     linear: list[Any]
+    fault: str = ""
 
     def identity(self) -> Identity:
         """The identity, with the expected result."""
-        return Identity(self.direction, self.arguments, self.got, self.expected(), self.seeds, self.linear)
+        return Identity(self.direction, self.arguments, self.got, self.expected(), self.seeds, self.linear, self.fault)
+
+
+class _Stopped:
+    """`stop_gradient` in rules: adds a symbol to each value, by which the rule's result must have the derivative 0.
+
+    Otherwise the derivative of the result, and with it the second derivative of the op, is wrong.
+    """
+
+    fault = "the result depends on a value under stop_gradient, so that its own derivative is wrong"
+
+    def __init__(self, cell: Cell) -> None:
+        self._world = cell.world
+        self._symbols: list[Any] = []
+
+    def __call__(self, x: Any) -> np.ndarray:
+        x = self._world.objects(x)
+        moves = symbols(f"stopped{len(self._symbols)}", x.shape, real=True)
+        self._symbols += moves.ravel().tolist()
+        self._world.samples.update(dict.fromkeys(moves.ravel().tolist(), sp.Integer(0)))
+        return np.asarray(x + moves, dtype=object)
+
+    def __enter__(self) -> _Stopped:
+        self._world.stop_gradient = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        del self._world.stop_gradient
+        still = dict.fromkeys(self._symbols, sp.Integer(0))
+        for d in self._world.decisions if still else ():
+            d.left, d.right = d.left.xreplace(still), d.right.xreplace(still)
+
+    def divided(self, result: RuleResult) -> list[RuleResult]:
+        """A result without the symbols, and its derivatives by them, which must be 0."""
+        if not self._symbols or any(m is None or isinstance(m, Exception) for m in result.got):
+            return [result]
+        still = dict.fromkeys(self._symbols, sp.Integer(0))
+        made = [boxed(m) for m in result.got]
+        slopes = [_put(_slope(m, s), still) for m in made for s in self._symbols]
+        zeros = [np.full(m.shape, sp.Integer(0), dtype=object) for m in slopes]
+        own = result._replace(got=[_put(m, still) for m in made])
+        return [own, result._replace(got=slopes, expected=lambda: zeros, fault=self.fault)]
 
 
 def _expressions(x: Any) -> np.ndarray:
@@ -243,8 +288,10 @@ def rule_results(cell: Cell) -> list[RuleResult]:
         def forward(xs: Any = xs, t: Any = t) -> list[Any]:
             return [pushed(o, xs, t) for o in cell.outputs]
 
-        found.append(RuleResult("vjp", (i,), [pull(cell, i, gs)], back, gs, linear))
-        found.append(RuleResult("jvp", (i,), push(cell, {i: t}), forward, [t], list(t.ravel())))
+        with _Stopped(cell) as stopped:
+            found += stopped.divided(RuleResult("vjp", (i,), [pull(cell, i, gs)], back, gs, linear))
+        with _Stopped(cell) as stopped:
+            found += stopped.divided(RuleResult("jvp", (i,), push(cell, {i: t}), forward, [t], list(t.ravel())))
     return found
 
 
@@ -311,6 +358,11 @@ def _diff(e: Any, s: Any) -> Any:
 def _slope(x: np.ndarray, s: Any) -> np.ndarray:
     """The derivative of every element by one symbol."""
     return boxed(np.frompyfunc(lambda e: _diff(e, s), 1, 1)(x))
+
+
+def _put(x: np.ndarray, values: Mapping[Any, Any]) -> np.ndarray:
+    """An array of expressions with values in place of symbols."""
+    return boxed(np.frompyfunc(lambda e: e.xreplace(values) if isinstance(e, sp.Basic) else e, 1, 1)(x))
 
 
 def pulled(outputs: list[Any], seeds: list[Any], xs: Any) -> np.ndarray:

@@ -64,13 +64,19 @@ def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
         lines.append(f"{name} = {_at(cell, x, point) if x.dtype == object else f'tf.constant({_array(x)})'}")
     chosen = f"[{', '.join(names[i] for i in arguments)}]"
     seeds = ", ".join(_at(cell, s, point) for s in identity.seeds)
+    asked = []
     if identity.direction == "jvp":
-        lines.append(f"with tf.autodiff.ForwardAccumulator({chosen}, [{seeds}]) as acc:")
-        lines.append(f"    y = REGISTRY[{prim.name!r}]({call})")
-        lines.append("print(acc.jvp(y))")
+        asked.append(f"with tf.autodiff.ForwardAccumulator({chosen}, [{seeds}]) as acc:")
+        asked.append(f"    y = REGISTRY[{prim.name!r}]({call})")
+        asked.append("slopes = acc.jvp(y)")
     else:
-        lines += ["with tf.GradientTape() as tape:", f"    tape.watch({chosen})"]
-        lines.append(f"    y = REGISTRY[{prim.name!r}]({call})")
+        asked += ["with tf.GradientTape() as tape:", f"    tape.watch({chosen})"]
+        asked.append(f"    y = REGISTRY[{prim.name!r}]({call})")
         y, g = ("list(y)", f"[{seeds}]") if cell.several else ("y", seeds)
-        lines.append(f"print(tape.gradient({y}, {chosen}, output_gradients={g}))")
+        asked.append(f"slopes = tape.gradient({y}, {chosen}, output_gradients={g})")
+    if identity.fault:  # the slopes are right, their own derivative is wrong
+        lines += ["with tf.GradientTape() as outer:", f"    outer.watch({chosen})", *[f"    {line}" for line in asked]]
+        lines.append(f"print(outer.gradient(slopes, {chosen}))")
+    else:
+        lines += [*asked, "print(slopes)"]
     return "\n".join(lines) + "\n"
