@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import gtape as tf
 from gtape import declare
@@ -479,6 +480,17 @@ def test_a_mirror_of_another_function_is_named() -> None:
     declare.mirror(op, lambda x: 2 * x)
     words = "the mirror gives 3 and the kernel 4.5 at one point: correct one of them in the declaration of 'tripled_"
     assert words in " ".join(str(found(lambda x: op(x), 1.5)).split())
+
+
+def test_a_rule_that_divides_a_number_by_zero_raises_no_error_in_words() -> None:
+    root = declare.elementwise(
+        "root_of_findings", np.sqrt, lambda xp, y, x: 1 / (2 * y), domain=declare.NONNEGATIVE, ulps=1.0
+    )
+    declare.mirror(root, sp.sqrt)
+    made = found(lambda x: tf.exp(root(x) / 10) * x, 0.0)
+    text = " ".join(str(made).split())
+    assert made.verdict == "domain" and "the derivative of root_of_findings(0.0) is inf" in text
+    assert "ZeroDivisionError" not in text
 
 
 def test_findings_and_reports_show_in_notebooks_with_markup_escaped() -> None:

@@ -76,7 +76,7 @@ def _faults(program: Program, node: Node) -> Iterator[str]:
     xs = tuple([np.asarray(program.nodes[i].output) for i in node.inputs])
     layouts = tuple([_layout(x) for x in xs])
     several = isinstance(node.output, (tuple, list))
-    parts = list(node.output) if several else [node.output]
+    parts = tuple([np.asarray(p) for p in (node.output if several else (node.output,))])
     outs = tuple([_layout(p) for p in parts])
     world = world_for(prim, layouts)
     for i in node.active:
@@ -89,7 +89,7 @@ def _faults(program: Program, node: Node) -> Iterator[str]:
             try:
                 with np.errstate(all="ignore"):
                     made = cotangents(
-                        world, step, tuple(gs) if several else gs[0], node.output, xs,
+                        world, step, tuple(gs) if several else gs[0], parts if several else parts[0], xs,
                         layouts=layouts, out_shape=() if several else outs[0].shape, batch=bool(lead),
                     )[0]  # fmt: skip
             except Exception as e:  # any error, because the rule may be anything
