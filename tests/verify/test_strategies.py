@@ -251,6 +251,11 @@ def test_tensors_and_op_calls() -> None:
         (lambda: op_calls("sin"), r"\['sin'\]"),
         (lambda: op_calls([]), "empty"),
         (lambda: shapes(max_side=0), "max_side"),
+        (lambda: op_calls(["sinn"]), "no primitive named 'sinn'; did you mean sin"),
+        (
+            lambda: tensors(interval=Interval(-1.0, 1.0), magnitude=(2.0, 4.0)),
+            r"\[-1.0, 1.0\] holds no float64 but 0 of magnitude \(2.0, 4.0\)$",
+        ),
         (lambda: tensors(shape=3), "tuple of lengths, each at least 0, or a strategy for one, not 3$"),
         (lambda: tensors(shape=(2, -1)), r"tuple of lengths.* not \(2, -1\)$"),
         (lambda: tensors(shape=(True,)), r"tuple of lengths.* not \(True,\)$"),
@@ -404,3 +409,41 @@ def test_aim_finds_larger_errors() -> None:
     holds()
     with pytest.raises(TypeError, match="report"):
         aim(3.0)  # type: ignore[arg-type]
+
+
+def test_an_error_about_numbers_names_the_function_that_was_called() -> None:
+    with pytest.raises(TypeError, match=r"^tensors: `special`"):
+        tensors(shape=(2,), special=0.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^floats_for: `kinks`"):
+        floats_for(ANY_REAL, kinks=0.5)  # type: ignore[arg-type]
+
+
+def test_an_interval_of_zero_alone_draws_zeros_of_any_magnitude() -> None:
+    assert {float(x) for x in sample(tensors(shape=(), interval=Interval(0.0, 0.0)), 5)} == {0.0}
+
+
+@pytest.mark.parametrize(
+    "name", ["pow", "acos", "asin", "acosh", "atanh", "sqrt", "cbrt", "spence", "erfinv", "erfcinv", "pow_derivative"]
+)
+def test_drawn_calls_have_a_derivative(name: str) -> None:
+    for call in sample(op_calls([name]), 40):
+        assert check(call).verdict != "domain", call
+
+
+@pytest.mark.parametrize(("name", "end"), [("sqrt", (0.0,)), ("acos", (1.0,)), ("cbrt", (0.0,)), ("pow", (0.0, 0.0))])
+def test_steep_calls_include_the_ends_without_a_derivative(name: str, end: tuple[float, ...]) -> None:
+    assert find(
+        arguments(name, steep=True),
+        lambda call: all(a.size and (a == x).all() for a, x in zip(call.arrays, end, strict=True)),
+    )
+    assert find(op_calls([name], steep=True), lambda call: call.arrays[0].size == 1)
+
+
+def test_an_end_with_a_derivative_is_drawn() -> None:
+    assert find(arguments("pow"), lambda call: call.arrays[0].size == 1 and call.arrays[0] == 0 and call.arrays[1] == 1)
+
+
+def test_a_rule_that_is_infinite_beside_the_declared_points_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A check of drawn calls has to find such a fault.
+    monkeypatch.setattr(REGISTRY["sin"], "partials", (lambda xp, y, x: 1 / (x - x),))
+    assert not check(find(op_calls(["sin"]), lambda call: call.arrays[0].size == 1 and call.arrays[0] > 3)).ok

@@ -553,7 +553,7 @@ def _try_all(prim: Primitive, tries: int, operators: Sequence[str] | None, seed:
     rng = _random(f"plain {prim.name}", seed)
     plain = [c for c in (_plain(prim, rng) for _ in range(tries)) if c is not None]
     reference = _Reference(_grids(prim, chosen))
-    strategy = arguments(prim)
+    strategy = arguments(prim, steep=True)
     by_check = _Channel(prim.name, _judged)
     channels = {
         "check": (by_check, chosen),

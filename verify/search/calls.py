@@ -7,7 +7,8 @@ zeros of both signs and ties. All strategies shrink towards small numbers and th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,14 +17,16 @@ from hypothesis import strategies as st
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.declare.domains import ANY_REAL, BOOLEAN, Interval
+from gtape.declare.domains import ANY_REAL, BOOLEAN, Domain, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
-from gtape.tensors.argument_checks import each, settings, whole
+from gtape.tensors.argument_checks import each, flag, settings, whole
 from gtape.tensors.argument_checks import shape as checked_shape
+from gtape.verify.judging.api import check
 from gtape.verify.search.points import NEIGHBOURS, landmarks, saturation, steps, unsteps
-from gtape.verify.search.subjects import subjects
+from gtape.verify.search.subjects import Subject, subjects
 from gtape.verify.search.trials import dominated, fitted, usable
+from gtape.verify.verdicts.naming import similar
 
 __all__ = ["Call", "arguments", "floats_for", "op_calls", "shapes", "tensors"]
 
@@ -43,8 +46,8 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
     return made
 
 
-def _numbers(what: str, values: Sequence[float]) -> list[float]:
-    values = each("floats_for", what, values, "a list of numbers")
+def _numbers(of: str, what: str, values: Sequence[float]) -> list[float]:
+    values = each(of, what, values, "a list of numbers")
     for v in values:
         if not isinstance(v, (int, float)) or isinstance(v, bool) or not math.isfinite(v):
             raise ValueError(f"{what} holds finite numbers, not {shown(v)}")
@@ -110,12 +113,18 @@ def floats_for(
     >>> 2 < find(floats_for(POSITIVE, "float32"), lambda x: x > 2) <= 4
     True
     """
+    return _drawn("floats_for", interval, _dtype(dtype), special, kinks, magnitude)
+
+
+def _drawn(
+    of: str, interval: Any, dtype: Any, special: Sequence[float], kinks: Sequence[float], magnitude: Any
+) -> st.SearchStrategy[float]:
+    """The numbers of `floats_for`, for the function that errors about arguments name."""
     if not isinstance(interval, Interval):
         raise ValueError(f"interval must be a gtape.declare.domains.Interval, not {shown(interval)}")
-    dtype = _dtype(dtype)
     f = np.finfo(dtype)
     top = float(f.max)
-    points = _numbers("special", special) + _numbers("kinks", kinks)
+    points = _numbers(of, "special", special) + _numbers(of, "kinks", kinks)
     points += [p for p in (interval.lo, interval.hi, *interval.holes, 0.0) if math.isfinite(p)]
     marks = sorted({float(dtype.type(min(max(p, -top), top))) for p in points}, key=lambda p: (abs(p), p < 0))
     pair = (0.0, math.inf) if magnitude is None else magnitude
@@ -126,9 +135,11 @@ def floats_for(
         )
 
     places = _pieces(interval, (lo, hi), dtype)
-    if not places:
+    only_zero = bool(lo) and places == [(0, 0)] != _pieces(interval, (0.0, math.inf), dtype)
+    if not places or only_zero:
         kind = f"whole {dtype.name}" if interval.whole else dtype.name
-        raise ValueError(f"{interval} holds no {kind}" + ("" if magnitude is None else f" of magnitude {pair}"))
+        but = " but 0" if only_zero else ""
+        raise ValueError(f"{interval} holds no {kind}{but}" + ("" if magnitude is None else f" of magnitude {pair}"))
     if interval.whole:
         return st.one_of([st.integers(a, b).map(float) for a, b in places])
 
@@ -355,14 +366,14 @@ def _kept_floats(interval: Any, dtype: Any, special: Any, kinks: Any, magnitude:
         # 0.0 equals -0.0, but not as a number to draw.
         signs = tuple(math.copysign(1.0, v) for v in (*special, *kinks, *(magnitude or ())))
         return _floats(interval, dtype, special, kinks, magnitude, signs)
-    return floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
+    return _drawn("tensors", interval, dtype, special, kinks, magnitude)
 
 
 @lru_cache(maxsize=64)
 def _floats(
     interval: Interval, dtype: Any, special: Any, kinks: Any, magnitude: Any, signs: tuple[float, ...]
 ) -> st.SearchStrategy[float]:
-    return floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
+    return _drawn("tensors", interval, dtype, special, kinks, magnitude)
 
 
 def _written(v: Any) -> str:
@@ -571,8 +582,8 @@ def _by_sample(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
 
 
 @diagnosed
-def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrategy[Call]:
-    """Calls of one primitive inside its domain.
+def arguments(prim: Primitive | str, dtype: Any = "float64", *, steep: bool = False) -> st.SearchStrategy[Call]:
+    """Calls of one primitive inside its domain, where it has a derivative.
 
     Parameters
     ----------
@@ -580,6 +591,9 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
         An elementwise primitive gets shapes that broadcast and numbers of its domain, including ties between arguments;
         any other one gets arrays of its declared samples' shapes, with moderate numbers.
     dtype : "float64", "float32" or "float16"
+    steep : bool, keyword only
+        Whether to draw points of the domain without a first derivative, too, such as 0 for `sqrt`. Higher derivatives
+        may be missing at points with a first one.
 
     Returns
     -------
@@ -600,7 +614,7 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     catalogue.load()
     if isinstance(prim, str):
         if prim not in REGISTRY:
-            raise ValueError(f"there is no primitive named {shown(prim)}")
+            raise ValueError(f"there is no primitive named {shown(prim)}; {similar(prim, REGISTRY)}")
         prim = REGISTRY[prim]
     if not isinstance(prim, Primitive):
         raise ValueError(f"prim is a Primitive or the name of one, not {shown(prim)}")
@@ -609,25 +623,92 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     dtype = _dtype(dtype)
     if prim.kind != "elementwise":
         return _by_sample(prim, dtype).filter(lambda c: usable(c.prim, c.arrays, c.params))
-    if prim.domain.where is None:
-        return _elementwise(prim, dtype)
-    return _elementwise(prim, dtype).filter(_in_domain)
+    calls = _elementwise(prim, dtype)
+    if prim.domain.where is not None:
+        calls = calls.filter(_in_domain)
+    return calls if flag("arguments", "steep", steep) else calls.filter(_has_slopes)
+
+
+def _points(call: Call) -> Iterator[tuple[Any, ...]]:
+    """The arguments of each element of an elementwise call."""
+    return zip(*[c.ravel().tolist() for c in np.broadcast_arrays(*call.arrays)], strict=True)
 
 
 def _in_domain(call: Call) -> bool:
-    columns = np.broadcast_arrays(*call.arrays)
-    return all(tuple(p) in call.prim.domain for p in zip(*[c.ravel().tolist() for c in columns], strict=True))
+    return all(p in call.prim.domain for p in _points(call))
+
+
+def _has_slopes(call: Call) -> bool:
+    """Whether an elementwise op has a derivative at all elements of a call.
+
+    Only declared points may lack one: ends of the domain, special points, kinks and zeros. A rule that is infinite
+    anywhere else is wrong, and checks of drawn calls must find that.
+    """
+    prim = call.prim
+    if not call.point:
+        return True
+    dtype = call.point[0].dtype
+    params = tuple(call.params.items())
+    marks = [frozenset(landmarks(prim, i, dtype)) for i in range(prim.arity)]
+    has_corners = any(isinstance(kink, str) for kink in prim.kinks)  # a condition on several arguments
+    for point in _points(call):
+        declared = [x in known for x, known in zip(point, marks, strict=True)]
+        if not any(declared):
+            continue
+        if (
+            (has_corners and all(declared))
+            or _is_at_an_end(prim.domain, point, dtype)
+            or _is_steep(prim, point, dtype, call.params)
+        ):
+            signs = tuple(math.copysign(1.0, x) for x in point)  # -0.0 equals 0.0, but may lie on another side
+            if not _has_slope(prim, (prim.kernel, prim.partials), point, signs, dtype, params):
+                return False
+    return True
+
+
+def _is_steep(prim: Primitive, point: tuple[Any, ...], dtype: Any, params: dict[str, Any]) -> bool:
+    """Whether a rule of a primitive gives an infinite slope or NaN in floats."""
+    subject = Subject(prim, params)
+    slopes = subject.first(subject.arguments([np.asarray([x]) for x in point], dtype))
+    return not all(np.isfinite(s).all() for s in slopes.values() if s is not None)
+
+
+def _is_at_an_end(domain: Domain, point: tuple[Any, ...], dtype: Any) -> bool:
+    """Whether a number next to one of the arguments lies outside of the domain."""
+    for i, (x, interval) in enumerate(zip(point, domain.intervals, strict=True)):
+        if isinstance(x, bool) or interval.whole:
+            continue
+        for beyond in (-math.inf, math.inf):
+            next_to = float(np.nextafter(dtype.type(x), dtype.type(beyond)))
+            if (*point[:i], next_to, *point[i + 1 :]) not in domain:
+                return True
+    return False
+
+
+@lru_cache(maxsize=4096)  # ends are drawn often, and a check takes long
+def _has_slope(
+    prim: Primitive, rules: Any, point: tuple[Any, ...], signs: tuple[float, ...], dtype: Any, params: Any
+) -> bool:
+    """Whether a primitive with these rules has a derivative at one point."""
+    arrays = [np.asarray(x, np.bool_ if isinstance(x, bool) else dtype) for x in point]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return check(Call(prim, arrays, dict(params))).verdict != "domain"
 
 
 @diagnosed
-def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.SearchStrategy[Call]:
-    """Calls of any differentiable primitive.
+def op_calls(
+    names: Sequence[str] | None = None, dtype: Any = "float64", *, steep: bool = False
+) -> st.SearchStrategy[Call]:
+    """Calls of any differentiable primitive, where it has a derivative.
 
     Parameters
     ----------
     names : sequence of str, optional
         Only these primitives.
     dtype : "float64", "float32" or "float16"
+    steep : bool, keyword only
+        As for `arguments`.
 
     Returns
     -------
@@ -660,5 +741,5 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     )
     if not chosen:
         raise ValueError("names is empty: there is nothing to draw")
-    calls = {name: arguments(name, dtype) for name in chosen}  # raises before any draw
+    calls = {name: arguments(name, dtype, steep=steep) for name in chosen}  # raises before any draw
     return st.sampled_from(chosen).flatmap(lambda name: calls[name])

@@ -10,7 +10,7 @@ from typing import Any
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 
-__all__ = ["importing", "made_of", "primitives_named", "primitives_of_functions"]
+__all__ = ["importing", "made_of", "primitives_named", "primitives_of_functions", "similar"]
 
 _DECISIONS = "gtape.ops.shape.decisions"  # what these functions call makes integers, which have no derivative
 _DEPTH = 4  # levels of calls searched for primitives
@@ -115,7 +115,17 @@ def primitives_named(names: Iterable[str]) -> list[str]:
 def _unknown(name: str, short: str) -> str:
     if catalogue.find(short) is not None:
         return f"{name!r} has no differentiable primitives of its own: name the ops that it calls"
-    near = difflib.get_close_matches(short, [*REGISTRY, *catalogue.names_in()], 3, 0.7)
-    near = list(dict.fromkeys(near))
-    hint = f"did you mean {' or '.join(near)}?" if near else "`gtape prove` without names lists all primitives"
-    return f"there is no op named {name!r}; {hint}"
+    return f"there is no op named {name!r}; {similar(short, [*REGISTRY, *catalogue.names_in()])}"
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """A hint at the names that resemble an unknown one.
+
+    Examples
+    --------
+    >>> from gtape.verify.verdicts.naming import similar
+    >>> similar("sinn", ["sin", "log"])
+    'did you mean sin?'
+    """
+    near = list(dict.fromkeys(difflib.get_close_matches(name, list(known), 3, 0.7)))
+    return f"did you mean {' or '.join(near)}?" if near else "`gtape prove` without names lists all primitives"
