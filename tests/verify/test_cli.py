@@ -170,6 +170,10 @@ def test_numbers_that_json_lacks_are_text() -> None:
         (["prove", "floor"], "not differentiable"),
         (["verify", "--processes", "0"], "whole number"),
         (["doctor", "--points", "1"], "at least 100"),
+        (["census", "tanh", "--quick"], "gtape census: error: unrecognized arguments: --quick"),
+        (["verify", "--nosuch"], "usage: gtape verify [-h]"),
+        (["table", "tanh", "--points", "0.5", "-o", "x.txt"], "x.txt: the ending says no format: use .csv, .json, .h"),
+        (["campaign", "no.jsonl", "--kind", "programs", "--resume"], "no.jsonl cannot be read: No such file"),
     ],
 )
 def test_wrong_usage_gives_2_and_says_why(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -226,3 +226,91 @@ def test_parameters_between_those_that_vary_keep_their_defaults(capsys: pytest.C
 def test_it_says_why_it_cannot(name: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["write", name]) == 2
     assert says in capsys.readouterr().err
+
+
+UNDEFINED = """
+import gtape as tf
+
+
+def reciprocal(x):
+    print("the function was called")
+    return 1.0 / x
+
+
+def quotient(x, y):
+    return x / y
+
+
+def inverse(x):
+    return tf.linalg.inv(x)
+
+
+def factor(x):
+    return tf.linalg.cholesky(tf.matmul(x, x, transpose_b=True))
+
+
+def length(x):
+    return tf.sqrt(tf.reduce_sum(x * x))
+
+
+def between(x: float, y: float):
+    return 1.0 / (x - y)
+
+
+class Model:
+    def call(self, x):
+        return x * x
+
+    @classmethod
+    def of_class(cls, x):
+        return x * x
+
+
+model = Model()
+"""
+
+LEFT_OUT = {
+    "reciprocal": "    x=strategies.tensors(shape=(3,), interval=Interval(holes=(0.0,)),",
+    "quotient": "    y=strategies.tensors(shape=(3,), interval=Interval(holes=(0.0,)),",
+    "inverse": "    except gtape.errors.InvalidArgumentError:",
+    "factor": '    assume(report.verdict != "domain")',
+    "length": '    assume(report.verdict != "domain")',
+    "between": '    assume(report.verdict != "domain")',
+}
+
+
+@pytest.fixture
+def undefined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "undefined_functions.py").write_text(UNDEFINED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path  # type: ignore[misc]
+    sys.modules.pop("undefined_functions", None)
+
+
+@pytest.mark.slow
+def test_written_tests_leave_out_the_points_where_the_function_is_undefined(
+    undefined: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, line in LEFT_OUT.items():
+        order = ["--order", "1", "-o", f"test_{name}.py"]
+        assert cli.main(["write", f"undefined_functions:{name}", *order]) == 0
+        assert line in (undefined / f"test_{name}.py").read_text()
+    done = run(undefined)
+    assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout
+    capsys.readouterr()
+
+
+def test_what_the_function_prints_is_no_part_of_the_test(undefined: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["write", "undefined_functions:reciprocal", "--order", "1"]) == 0
+    printed = capsys.readouterr()
+    compile(printed.out, "test", "exec")
+    assert "the function was called" not in printed.out and "the function was called" in printed.err
+
+
+def test_a_method_needs_an_object(undefined: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["write", "undefined_functions:Model.call"]) == 2
+    assert "is a method, which needs an object of its class; write a function around it" in capsys.readouterr().err
+    for name in ("Model.of_class", "model.call"):
+        assert cli.main(["write", f"undefined_functions:{name}", "--order", "1"]) == 0
+    capsys.readouterr()

@@ -97,10 +97,10 @@ _SAID = ("kind", "set", "seed", "shard_size", "only", "shard_seconds")
 
 
 def _resumed(options: argparse.Namespace) -> Campaign:
+    head = read(options.journal).head
     extra = [name for name in _SAID if getattr(options, name)]
     if extra:
         raise Usage(f"the journal says what the campaign is: leave out --{extra[0].replace('_', '-')}")
-    head = read(options.journal).head
     examples = [e for e in head["examples"] if isinstance(e, dict)]
     trusted(options.journal, [{"load": head["load"]}, *examples], options.load)
     what = Campaign.of(head)

@@ -20,7 +20,7 @@ from gtape.verify.command.streams import (
     OutputLost,
     ReaderGone,
     flush,
-    kept_for_json,
+    kept_for_results,
     open_descriptors,
     settle,
     tell,
@@ -65,7 +65,7 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
             return int(e.code or 0)
         command = f"gtape {options.command}"
         options.line = ["gtape", *(text.lstrip(" ") for text in argv)]
-        with kept_for_json() if options.json == "-" else contextlib.nullcontext():
+        with kept_for_results() if options.json == "-" else contextlib.nullcontext():
             for module in options.load:
                 load(module)
             status = int(options.run(options, interrupts))

@@ -26,7 +26,7 @@ from gtape.verify.command.output import (
     write_json,
     write_text,
 )
-from gtape.verify.command.streams import flush, say, tell
+from gtape.verify.command.streams import flush, kept_for_results, say, tell
 from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.verdicts.machine import machine
 
@@ -412,7 +412,8 @@ def write(options: argparse.Namespace, interrupts: Interrupts) -> int:
     check_path(options.json)
     check_path(options.output)
     folder = os.path.dirname(options.output) or "." if options.output else None
-    text = test_of(options.function, order=options.order, folder=folder)
+    with kept_for_results():
+        text = test_of(options.function, order=options.order, folder=folder)
     interrupts.reporting()
     data = {"function": options.function, "test": text}
     said = f"run it with python -m pytest {plain(options.output or '')}"
@@ -437,6 +438,7 @@ def table(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     check_path(options.json)
     check_path(options.output)
+    form = table.FORMATS[table.format_of(options.format, options.output)]
     points = table.points_of(options.points, options.dtype)
     orders = list(dict.fromkeys(options.order))
     try:
@@ -447,7 +449,7 @@ def table(options: argparse.Namespace, interrupts: Interrupts) -> int:
     except ArithmeticError as e:
         tell(f"gtape table: {plain_lines(str(e))}; nothing was written")
         return FOUND
-    text = table.FORMATS[table.format_of(options.format, options.output)](found)
+    text = form(found)
     interrupts.reporting()
     return _deliver_text(options.json, found.as_dict(), options.output, text, counted(len(found.rows), "derivative"))
 

@@ -36,6 +36,16 @@ class _Parser(argparse.ArgumentParser):
             super().print_help(file)
 
 
+class _CommandParser(_Parser):
+    """The parser of one command, which refuses unknown arguments itself, because its usage says what it takes."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
+
 def make_parser() -> argparse.ArgumentParser:
     """A parser of all commands, whose result has the function of the command as `run`."""
     parser = _Parser(
@@ -46,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
         "what was done until then is printed and said to be partial. 141: nobody read the output to its end.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show versions and exit")
-    listed = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    listed = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_CommandParser)
 
     def command(name: str, summary: str) -> argparse.ArgumentParser:
         made = listed.add_parser(name, help=summary, description=summary)

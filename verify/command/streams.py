@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 __all__ = [
-    "OutputLost", "ReaderGone", "flush", "forsake", "is_terminal", "kept_for_json", "open_descriptors", "say", "settle",
-    "tell", "without_closed_streams",
+    "OutputLost", "ReaderGone", "flush", "forsake", "is_terminal", "kept_for_results", "open_descriptors", "say",
+    "settle", "tell", "without_closed_streams",
 ]  # fmt: skip
 
-_kept: list[IO[str] | None] = []  # standard output inside `kept_for_json`
+_kept: list[IO[str] | None] = []  # standard output inside `kept_for_results`
 
 
 class OutputLost(Exception):
@@ -51,10 +51,10 @@ def without_closed_streams() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def kept_for_json() -> Iterator[None]:
+def kept_for_results() -> Iterator[None]:
     """Keep standard output for `say` inside a block: what the user's modules print goes to standard error.
 
-    Otherwise a line that such a module prints would stand in the middle of JSON.
+    Otherwise a line that such a module prints would stand in the middle of JSON, or of a written test.
     """
     _kept.append(sys.stdout)
     try:

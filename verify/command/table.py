@@ -354,6 +354,9 @@ def _c(table: Table) -> str:
         "",
         "#include <math.h>",
         "",
+        "#ifdef __GNUC__",
+        "__attribute__((unused))",
+        "#endif",
         "static const struct {",
         "    int order;",
         f"    {kind} point[{len(table.rows[0].point)}];",
@@ -391,11 +394,21 @@ _SUFFIXES = {".csv": "csv", ".json": "json", ".h": "c", ".py": "python"}
 
 
 def format_of(given: str | None, path: str | None) -> str:
-    """The format that an option or the ending of the file's name chooses; CSV by default.
+    """The format that an option or the ending of the file's name chooses; CSV on standard output by default.
+
+    Raises
+    ------
+    Usage
+        If no option chooses, and no format has the ending.
 
     Examples
     --------
     >>> format_of(None, "tanh.h"), format_of("json", "tanh.h"), format_of(None, None)
     ('c', 'json', 'csv')
     """
-    return given or _SUFFIXES.get(os.path.splitext(path or "")[1].lower(), "csv")
+    if given or not path:
+        return given or "csv"
+    found = _SUFFIXES.get(os.path.splitext(path)[1].lower())
+    if found is None:
+        raise Usage(f"{plain(path)}: the ending says no format: use {', '.join(_SUFFIXES)}, or --format")
+    return found

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gtape import errors
 from gtape.base.escaping import plain
 from gtape.base.quiet import quietly
 from gtape.tensors.tensor import Tensor
@@ -39,8 +40,24 @@ _RANGES = (
     ("Interval(0.0, 1.0, open_lo=True, open_hi=True)", 0.05, 0.95),
     ("Interval(1.0, open_lo=True)", 1.1, 4.0),
 )
+_NONZERO = "Interval(holes=(0.0,))"
 _MOST_SHAPED = 4  # arguments whose shapes are tried independently
 _POINTS = 4
+
+
+class Guard(NamedTuple):
+    """What a test leaves out, because the function fails there or has no derivative.
+
+    Attributes
+    ----------
+    errors : tuple of str
+        The errors of the function, as sources below the name of gtape or among the built-in names.
+    domain : bool
+        Whether the function has no derivative at some points where it runs.
+    """
+
+    errors: tuple[str, ...] = ()
+    domain: bool = False
 
 
 class Argument(NamedTuple):
@@ -95,7 +112,20 @@ def function_named(text: str) -> tuple[str, str, Callable[..., Any]]:
         ) from None
     if not callable(f) or isinstance(f, type):
         raise Usage(f"{plain(text)} is not a function, but {type(f).__name__!r}")
+    if _needs_an_object(found, name):
+        raise Usage(f"{plain(text)} is a method, which needs an object of its class; write a function around it")
     return found.__name__, name, f
+
+
+def _needs_an_object(module: Any, name: str) -> bool:
+    """Whether a name leads to a function of a class that takes an object of the class as its first argument."""
+    owner, dot, last = name.rpartition(".")
+    holder = operator.attrgetter(owner)(module) if dot else module
+    if not isinstance(holder, type):
+        return False
+    kept = inspect.getattr_static(holder, last)
+    is_free = isinstance(kept, (staticmethod, classmethod))
+    return not is_free and (inspect.isfunction(kept) or inspect.ismethoddescriptor(kept))
 
 
 # ------------------------------------------------------------------------------------------------ parameters
@@ -168,7 +198,7 @@ class _Refused(Exception):
 
 
 def _draws(arguments: Sequence[Argument], rng: np.random.Generator) -> list[Any]:
-    ranges = {text: (low, high) for text, low, high in _RANGES}
+    ranges = {text: (low, high) for text, low, high in _RANGES} | {_NONZERO: _RANGES[0][1:]}
     made: list[Any] = []
     for a in arguments:
         if a.kind == "tensor":
@@ -176,6 +206,75 @@ def _draws(arguments: Sequence[Argument], rng: np.random.Generator) -> list[Any]
         else:
             made.append(bool(rng.integers(2)) if a.kind == "bool" else int(rng.integers(1, 4)))
     return made
+
+
+# Special values of tensors: each takes random numbers of the argument's range and returns the values.
+_SPECIAL: dict[str, Callable[[Any], Any]] = {
+    "one zero": lambda x: np.where(np.arange(x.size).reshape(x.shape) == 0, 0.0, x),
+    "zeros": np.zeros_like,
+    "ones": np.ones_like,
+    "equal elements": lambda x: np.full_like(x, x.flat[0]),
+    "equal rows": lambda x: np.broadcast_to(x[..., :1, :], x.shape).copy() if x.ndim > 1 else x,
+}
+
+
+def _special_points(arguments: Sequence[Argument], special: str) -> Iterator[list[Any]]:
+    """Points with special values for one tensor, then for all tensors, as far as they lie in the intervals."""
+    tensors = [i for i, a in enumerate(arguments) if a.kind == "tensor"]
+    for chosen in dict.fromkeys([*[(i,) for i in tensors], tuple(tensors)]):
+        values = _draws(arguments, np.random.default_rng(1))
+        if len(chosen) > 1 and special == "equal elements":  # equal ones in all tensors, too
+            values = [np.full_like(v, 0.5) if i in chosen else v for i, v in enumerate(values)]
+        for i in chosen:
+            values[i] = _SPECIAL[special](values[i])
+        if all(_is_drawn(arguments[i], values[i]) for i in chosen):
+            yield values
+
+
+def _is_drawn(argument: Argument, value: Any) -> bool:
+    if argument.interval == _NONZERO:
+        return bool((value != 0).all())
+    low, high = next((low, high) for text, low, high in _RANGES if text == argument.interval)
+    return not argument.interval or bool(((value >= low) & (value <= high)).all())
+
+
+def _failure(f: Callable[..., Any], point: Sequence[Any], order: int) -> str:
+    """The name of the error of a function at a point, "domain" if it has no derivative there, or an empty text."""
+    with warnings.catch_warnings(), quietly():
+        warnings.simplefilter("ignore")
+        try:
+            report = check(f, *point, order=order)
+        except Exception as e:  # any error, because the function is a user's
+            return _error_named(type(e))
+    return "domain" if report.verdict == "domain" else ""
+
+
+def _error_named(kind: type) -> str:
+    """The source of the nearest base class of an error that a test can name without an import."""
+    for base in kind.__mro__:
+        if getattr(errors, base.__name__, None) is base:
+            return f"errors.{base.__name__}"
+        if base.__module__ == "builtins":
+            return base.__name__
+    return "Exception"
+
+
+def _guarded(
+    f: Callable[..., Any], parameters: Sequence[inspect.Parameter], arguments: list[Argument], order: int
+) -> tuple[list[Argument], Guard]:
+    """The arguments without zeros where one zero is enough to fail, and what the test must leave out besides."""
+
+    def failures(arguments: list[Argument], special: str) -> list[str]:
+        return [_failure(*_closed(f, parameters, arguments, v), order) for v in _special_points(arguments, special)]
+
+    for i, a in enumerate(arguments):
+        if a.kind == "tensor" and not a.interval:
+            values = _draws(arguments, np.random.default_rng(1))
+            values[i] = _SPECIAL["one zero"](values[i])
+            if _failure(*_closed(f, parameters, arguments, values), order):
+                arguments = [*arguments[:i], a._replace(interval=_NONZERO), *arguments[i + 1 :]]
+    found = {failure for special in _SPECIAL for failure in failures(arguments, special)} - {""}
+    return arguments, Guard(tuple(sorted(found - {"domain"})), "domain" in found)
 
 
 def _closed(
@@ -293,6 +392,9 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
     """
     module, name, f = function_named(text)
     parameters, arguments, report = _arguments(f"{module}.{name}", f)
+    guard = Guard()
+    if report.ok:
+        arguments, guard = _guarded(f, parameters, arguments, order)
     words = _by_word(f, parameters)
     call = ", ".join(f"{p.name}={p.name}" if p.name in words else p.name for p in parameters)
     sources = ", ".join(a.name for a in arguments if a.kind == "tensor")
@@ -304,7 +406,7 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
     # name unless the test or pytest uses it.
     taken = {p.name for p in parameters}
     gtape, strategies = _free("gtape", taken), _free("strategies", taken)
-    taken |= {"Interval", "given", "importlib", "settings", "st", "sys"}
+    taken |= {"Interval", "assume", "given", "importlib", "reject", "settings", "st", "sys"}
     import_line, function = _imported(module, name, taken)
     inner, result = _free("f", taken), _free("report", taken)
 
@@ -316,7 +418,7 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
         *path_lines,
         *([] if "import " in import_line else ["import importlib", ""]),
         _import_as("import gtape", gtape),
-        "from hypothesis import given, settings",
+        f"from hypothesis import {', '.join(_helpers(guard))}",
         *(["from hypothesis import strategies as st"] if plain_kinds else []),
         *(["from gtape.declare import Interval"] if intervals else []),
         _import_as("from gtape.verify import strategies", strategies),
@@ -333,7 +435,7 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
         f"    def {inner}({sources}):",
         f"        return {function}({call})",
         "",
-        f"    {result} = {gtape}.verify.check({inner}, {sources}, order={order})",
+        *_checked_lines(f"{result} = {gtape}.verify.check({inner}, {sources}, order={order})", gtape, result, guard),
         f"    {strategies}.aim({result})",
         f"    assert {result}.ok, {result}.summary()",
         "",
@@ -343,6 +445,27 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
         note = f"# gtape write: at some points that were tried, the verdict is {bad.verdict!r}: {bad.reason}"
         lines.insert(1, " ".join(note.split())[:118])
     return "\n".join(lines)
+
+
+def _helpers(guard: Guard) -> list[str]:
+    """The names that a test imports from Hypothesis."""
+    return [*(["assume"] if guard.domain else []), "given", *(["reject"] if guard.errors else []), "settings"]
+
+
+def _checked_lines(line: str, gtape: str, result: str, guard: Guard) -> list[str]:
+    """The lines of the check; they leave out the points where the function fails or has no derivative."""
+    if guard.errors:
+        names = [f"{gtape}.{e}" if "." in e else e for e in guard.errors]
+        caught = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        lines = [
+            "    try:", f"        {line}", f"    except {caught}:",
+            "        reject()  # the function is not defined at this point",
+        ]  # fmt: skip
+    else:
+        lines = [f"    {line}"]
+    if guard.domain:
+        lines.append(f'    assume({result}.verdict != "domain")  # leaves out points without a derivative')
+    return lines
 
 
 # Names of functions that pytest runs by itself. It also collects every function whose name begins with "test".
