@@ -22,7 +22,7 @@ import warm
 from campaigns import LARGE
 from warm import Started
 
-from gtape.verify.campaigns import executors, journal, running
+from gtape.verify.campaigns import executors, journal, programs, running
 from gtape.verify.campaigns.examples import ExamplesError, add_examples, read_examples
 from gtape.verify.campaigns.executors import NotThere, through
 from gtape.verify.campaigns.journal import Journal, JournalError, read
@@ -598,3 +598,14 @@ def test_the_page_tells_what_the_commands_find(
         "losses.xml", "losses.md",
     }  # fmt: skip
     monkeypatch.delitem(sys.modules, "losses", raising=False)
+
+
+def test_a_fault_that_is_found_without_its_op_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found_elsewhere(checked: Any, rng: Any, worlds: str) -> None:
+        checked.fault, checked.found, checked.named = ("sin", 0, worlds, 1e-3), True, False
+
+    monkeypatch.setattr(programs, "plant_one", found_elsewhere)
+    shard = {"kind": "programs", "first": 3, "count": 1, "plant": True, "special": False, "seconds": 60.0}
+    (finding,) = programs.KIND.run(shard).findings
+    assert finding["verdict"] == "undecided" and finding["example"]["first"] == 3
+    assert finding["text"].startswith("fault found without its op") and "seed 3" in finding["text"]

@@ -74,6 +74,14 @@ def _enter(outcome: Outcome, checked: Checked, example: Shard) -> None:
                 f"the random program of seed {example['first']}",
                 example, op=op, order=program.order,
             )  # fmt: skip
+        elif not checked.named:
+            # Undecided, because the check sees the fault and leaves open which op is to blame.
+            outcome.find(
+                "undecided", f"fault found without its op: {op}, argument {argument}, in {worlds}",
+                f"fault found without its op: the finding does not name {op}, whose rule for argument {argument} is "
+                f"wrong by {error:.1e} in {worlds}, in the random program of seed {example['first']}",
+                example, op=op, order=program.order,
+            )  # fmt: skip
 
 
 def _length(settings: Settings) -> None:
