@@ -53,6 +53,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     given = early_config.known_args_namespace
     if getattr(given, "gtape_verify", None) is None:
         return (yield)
+    _import_checks()
     from gtape.verify.plugin.checks import checking_conftests
 
     with checking_conftests(given):
@@ -91,10 +92,19 @@ class _Uses:
             _checks(self.config).add(report.nodeid, report.gtape)
 
 
+def _import_checks() -> None:
+    """Import gtape's checks. A wrong GTAPE_VERIFY, which the import reads, is a wrong use of pytest."""
+    try:
+        import gtape.verify.plugin.checks  # noqa: F401 - the callers import names from it
+    except ValueError as e:
+        raise pytest.UsageError(str(e)) from None
+
+
 def _checks(config: pytest.Config) -> Checks:
     """The checks of this run, started by the first call."""
     found: Checks | None = config.pluginmanager.get_plugin("gtape-checks")
     if found is None:
+        _import_checks()
         from gtape.verify.plugin.checks import Checks
 
         found = Checks(config)

@@ -21,6 +21,10 @@ from gtape.recording.record import Session
 __all__ = ["GradMark", "Node", "Program", "Recomputed"]
 
 
+# Users know the nodes without an op by these words.
+_WORDS = {"leaf": "input", "const": "constant"}
+
+
 class Node:
     """One assignment.
 
@@ -87,8 +91,8 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The op's name, or the kind of leaf. Printable, because a custom gradient may have any name."""
-        return plain(self.prim.name) if self.prim is not None else self.kind
+        """The op's name, or a word for a node without an op. Printable, because a custom gradient may have any name."""
+        return plain(self.prim.name) if self.prim is not None else _WORDS.get(self.kind, self.kind)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -39,7 +39,8 @@ class Options:
     Parameters
     ----------
     fail_on : str or iterable of str, optional
-        The verdicts that raise `VerificationError`, also for harmless findings. By default all findings raise, except
+        The verdicts that raise `VerificationError`, also for harmless findings; a string may list several, as in
+        "rule,unstable". By default all findings raise, except
         harmless (`Finding.ok`) and undecided ones. A finding that does not raise gives a warning, unless it is
         harmless.
     order : int, optional
@@ -243,7 +244,7 @@ _KINDS = {
 
 
 def _verdicts(given: Any) -> frozenset[str]:
-    words = [given] if isinstance(given, str) else given
+    words = (_words(given) or [given]) if isinstance(given, str) else given
     try:
         found = list(words)
     except TypeError:

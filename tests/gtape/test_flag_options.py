@@ -598,6 +598,7 @@ def test_the_environment_takes_options_and_refuses_unknown_ones() -> None:
     [
         ({"fail_on": {"wrong"}}, ValueError, "names verdicts among rule, .*, not 'wrong'"),
         ({"fail_on": "correct"}, ValueError, "not 'correct'"),
+        ({"fail_on": "rule,wrong"}, ValueError, "not 'wrong'"),
         ({"fail_on": 3}, TypeError, "is a set of verdicts, not 3"),
         ({"order": 0}, ValueError, "at least 1, not 0"),
         ({"order": 1.5}, TypeError, "`order` is a whole number, not 1.5"),
@@ -629,3 +630,8 @@ def test_options_are_values() -> None:
             tf.verifying(refused),
         ):
             pass
+
+
+def test_a_string_may_list_verdicts_as_in_the_environment() -> None:
+    assert Options(fail_on="rule, unstable") == Options(["rule", "unstable"])
+    assert Options("rule,unstable") == Options.from_text("fail_on=rule,unstable")

@@ -396,3 +396,8 @@ def test_copies_of_exact_numbers_are_as_exact(copied: Any) -> None:
 def test_small_programs_get_the_bits_that_a_cancelling_mirror_takes(x: float, order: int) -> None:
     report = check(tf.math.sinc, np.array(x), order=order)
     assert report.ok and report.verdict in ("correct", "conditioning"), report
+
+
+def test_a_finding_about_an_input_calls_it_an_input() -> None:
+    report = check(tf.square, tf.constant(2.0, tf.bfloat16))
+    assert [f.op for f in report.findings] == ["input"] and "leaf" not in str(report)

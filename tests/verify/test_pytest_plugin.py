@@ -665,3 +665,16 @@ def _without_times(text: str) -> str:
     """The text without seconds, and without the slowest checks, which differ between machines."""
     text = re.sub(r"^slowest checks:\n(  .*\n)*", "", text, flags=re.MULTILINE)
     return re.sub(r"\d+\.\d+ s$", "0.0 s", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("options", [("--gtape-verify",), ("--gtape-order=1",)])
+def test_a_wrong_environment_variable_is_one_line(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: Any
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("GTAPE_VERIFY", "bogus=1")
+    pytester.makepyfile("def test(): pass")
+    found = pytester.runpytest_subprocess("-p", "pytest_gtape", *options)
+    assert found.ret == pytest.ExitCode.USAGE_ERROR
+    (told,) = [line for line in [*found.outlines, *found.errlines] if line.strip()]
+    assert told.startswith("ERROR: the environment variable GTAPE_VERIFY: 'bogus=1' is no option")
