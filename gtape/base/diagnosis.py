@@ -79,6 +79,8 @@ def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: E
         unclear = _no_flag(function, args, kwargs)
         if unclear is not None:
             return unclear
+    if last is not None and _is_of_the_call(last) and isinstance(e, TypeError) and _UNKNOWN_NAME in str(e):
+        return TypeError(f"{e}; the arguments that may be named are {', '.join(_named(function))}")
     if last is None or (isinstance(e, errors.OpError) or _is_meant(e, last)):
         return e
     given = ", ".join([*[_described(a) for a in args], *[f"{k}={_described(v)}" for k, v in kwargs.items()]])
@@ -93,6 +95,20 @@ def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: E
     if isinstance(e, ValueError) and not isinstance(e, np.linalg.LinAlgError):
         return ValueError(f"{text}; an argument has a value or a shape that it does not take")
     return errors.InvalidArgumentError(f"{text}; an argument has a value or a shape that it does not take")
+
+
+_UNKNOWN_NAME = "unexpected keyword argument"
+
+
+def _named(function: Any) -> list[str]:
+    """The names of the arguments that a call may give by name."""
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p.name for p in inspect.signature(function).parameters.values() if p.kind in by_name and p.name != "self"]
+
+
+def _is_of_the_call(last: TracebackType) -> bool:
+    """Whether the call of a decorated function failed before the function ran."""
+    return last.tb_next is None and last.tb_frame.f_code.co_filename == __file__
 
 
 def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
@@ -150,9 +166,9 @@ def _is_of_own_class(tb: TracebackType) -> bool:
 
 def _is_meant(e: Exception, last: TracebackType) -> bool:
     """Whether the library raised the error itself, or Python raised it for arguments that do not fit the signature."""
+    if _is_of_the_call(last):
+        return True  # Python's error names the function
     file = last.tb_frame.f_code.co_filename
-    if last.tb_next is None and file == __file__:
-        return True  # the call itself failed, and Python's error names the function
     if isinstance(e, RecursionError) or not file.startswith(OWN_FOLDERS):
         return False  # RecursionError may come from a `raise` statement that shows a deeply nested value
     import linecache

@@ -43,13 +43,9 @@ def explain(tape: Any, y: Any, x: Any) -> str:
     if nest.is_nested(y) or nest.is_nested(x):
         return _each(tape, y, x)
     session = tape._session
-    if session is None:
-        return (
-            "The tape holds no record: its one gradient was taken, or it was never entered. "
-            "Use persistent=True to ask afterwards."
-        )
-    refuse_in_traced_calls("explains a gradient of a tape from before the call", session)
-    note_asked([y, x])
+    if session is not None:
+        refuse_in_traced_calls("explains a gradient of a tape from before the call", session)
+        note_asked([y, x])
     for role, t in (("target", y), ("source", x)):
         if not hasattr(t, "_layout"):
             return (
@@ -61,6 +57,11 @@ def explain(tape: Any, y: Any, x: Any) -> str:
                 f"None: the {role} is {t.dtype.name}; only floating-point tensors have gradients. "
                 "Use gtape.cast(x, gtape.float32) first."
             )
+    if session is None:
+        return (
+            "The tape holds no record: its one gradient was taken, or it was never entered. "
+            "Ask before the gradient, or use persistent=True to ask afterwards."
+        )
     if x is y or (x._record is not None and y._record is not None and x._record[SEQ] == y._record[SEQ]):
         return "Ones: the target is the source itself."
     if x._record is None or session not in x._record[TAPES].sessions:

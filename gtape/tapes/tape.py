@@ -721,6 +721,8 @@ class GradientTape:
     def explain(self, y: Any, x: Any) -> str:
         """Explain in words why the gradient of `y` with respect to `x` is None, zero or NaN.
 
+        Ask before the one gradient of a tape is taken, or make the tape persistent.
+
         Parameters
         ----------
         y, x : tensor or variable

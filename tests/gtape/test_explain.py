@@ -92,3 +92,11 @@ def test_a_used_tape_says_so() -> None:
         y = x * x
     tape.gradient(y, x)
     assert "no record" in tape.explain(y, x)
+
+
+def test_a_used_tape_still_names_a_source_without_gradients() -> None:
+    n = tf.Variable(3)
+    with tf.GradientTape() as tape:
+        y = tf.cast(n, tf.float32) * 2.0
+    assert tape.gradient(y, n) is None
+    assert tape.explain(y, n).startswith("None: the source is int32")

@@ -414,6 +414,7 @@ def test_parts_of_an_index_may_be_tensors() -> None:
         (lambda: tf.reduce_sum([1.0], axis=1), tf.errors.InvalidArgumentError),
         (lambda: tf.reduce_sum([[1.0]], axis=[0, -2]), tf.errors.InvalidArgumentError),
         (lambda: tf.concat([[1.0], [[2.0]]], 0), tf.errors.InvalidArgumentError),
+        (lambda: tf.concat([tf.zeros([2, 2]), tf.zeros([2])], 1), tf.errors.InvalidArgumentError),
         (lambda: tf.stack([[1.0], [2.0, 3.0]]), tf.errors.InvalidArgumentError),
         (lambda: tf.split([1.0, 2.0, 3.0], 2), tf.errors.InvalidArgumentError),
         (lambda: tf.pad([1.0, 2.0], [[2, 0]], "REFLECT"), tf.errors.InvalidArgumentError),
@@ -484,3 +485,9 @@ def test_gradients_of_composed_ops() -> None:
     assert tail == pytest.approx([0.0, 0.5, 0.5], rel=1e-15)
     (variance,) = gradients(tf.math.reduce_variance, [1.0, 2.0, 6.0])
     assert variance == pytest.approx([-4 / 3, -2 / 3, 2.0])
+
+
+@pytest.mark.parametrize("axis", [0, -2, 1, -1])
+def test_an_error_of_concat_names_the_axis_as_it_was_given(axis: int) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"axis={axis}\) .* \(2, 2\), \(3, 3\)$"):
+        tf.concat([tf.zeros([2, 2]), tf.zeros([3, 3])], axis)

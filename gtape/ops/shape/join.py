@@ -140,7 +140,14 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     same_dtypes(tensors, "concat")
     if not tensors[0]._layout.shape:
         raise InvalidArgumentError("concat cannot join scalars, which have no axis: use gtape.stack")
-    a = one_axis(only_int(axis, "the axis of concat"), tensors[0].ndim)
+    asked = only_int(axis, "the axis of concat")
+    a = one_axis(asked, tensors[0].ndim)
+    shapes = [t._layout.shape for t in tensors]
+    if len({(len(s), s[:a], s[a + 1 :]) for s in shapes}) > 1:
+        raise InvalidArgumentError(
+            f"concat(axis={asked}) needs tensors whose shapes differ along axis {asked} only, got "
+            f"{', '.join(str(t._layout.tensor_shape) for t in tensors)}"
+        )
     return _concat(*tensors, axis=a - tensors[0].ndim)
 
 
