@@ -439,11 +439,3 @@ def test_shapes_of_more_than_32_axes_broadcast() -> None:
 def test_an_unknown_name_of_an_argument_is_answered_with_the_known_ones() -> None:
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'tol'.*; .* may be named are f, order$"):
         tf.verify.check(tf.sin, 1.0, tol=1e-3)
-
-
-def test_an_unknown_value_of_unconnected_gradients_is_answered_with_the_known_ones() -> None:
-    x = tf.Variable(1.0)
-    with tf.GradientTape() as tape:
-        y = x * x
-    with pytest.raises(ValueError, match=r"'zeros'; it is 'none' or 'zero'$"):
-        tape.gradient(y, x, unconnected_gradients="zeros")

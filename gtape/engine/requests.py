@@ -56,8 +56,7 @@ def wants_zeros(option: Any) -> bool:
         return False
     if isinstance(option, (UnconnectedGradients, str)) and option in _OPTIONS:
         return UnconnectedGradients(option) is UnconnectedGradients.ZERO
-    known = " or ".join(repr(known.value) for known in UnconnectedGradients)
-    raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}; it is {known}")
+    raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}")
 
 
 SIMPLE = frozenset({Tensor, Variable})
