@@ -265,13 +265,15 @@ def _guarded(
     """The arguments without zeros where one zero is enough to fail, and what the test must leave out besides."""
 
     def failures(arguments: list[Argument], special: str) -> list[str]:
-        return [_failure(*_closed(f, parameters, arguments, v), order) for v in _special_points(arguments, special)]
+        points = [_closed(f, parameters, arguments, v) for v in _special_points(arguments, special)]
+        return [_failure(g, point, order) for g, point in points]
 
     for i, a in enumerate(arguments):
         if a.kind == "tensor" and not a.interval:
             values = _draws(arguments, np.random.default_rng(1))
             values[i] = _SPECIAL["one zero"](values[i])
-            if _failure(*_closed(f, parameters, arguments, values), order):
+            g, point = _closed(f, parameters, arguments, values)
+            if _failure(g, point, order):
                 arguments = [*arguments[:i], a._replace(interval=_NONZERO), *arguments[i + 1 :]]
     found = {failure for special in _SPECIAL for failure in failures(arguments, special)} - {""}
     return arguments, Guard(tuple(sorted(found - {"domain"})), "domain" in found)

@@ -180,7 +180,8 @@ class _Stopped:
     Otherwise the derivative of the result, and with it the second derivative of the op, is wrong.
     """
 
-    fault = "the result depends on a value under stop_gradient, so that its own derivative is wrong"
+    _name = "stop_gradient"  # the world looks for its own attributes before mirrors
+    fault = f"the result depends on a value under {_name}, so that its own derivative is wrong"
 
     def __init__(self, cell: Cell) -> None:
         self._world = cell.world
@@ -194,11 +195,11 @@ class _Stopped:
         return np.asarray(x + moves, dtype=object)
 
     def __enter__(self) -> _Stopped:
-        self._world.stop_gradient = self
+        vars(self._world)[self._name] = self
         return self
 
     def __exit__(self, *exc: object) -> None:
-        del self._world.stop_gradient
+        del vars(self._world)[self._name]
         still = dict.fromkeys(self._symbols, sp.Integer(0))
         for d in self._world.decisions if still else ():
             d.left, d.right = d.left.xreplace(still), d.right.xreplace(still)
