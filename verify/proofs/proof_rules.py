@@ -16,6 +16,7 @@ from gtape.base.layout import make_layout
 from gtape.engine.rules import RuleStep, cotangents
 from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
+from gtape.tapes.control import stop_gradient
 from gtape.tapes.forward import jvp_of
 from gtape.verify.proofs.proof_cells import Argument, Setting, boxed, symbols
 from gtape.verify.proofs.proof_cuts import Conditions
@@ -180,7 +181,7 @@ class _Stopped:
     Otherwise the derivative of the result, and with it the second derivative of the op, is wrong.
     """
 
-    _name = "stop_gradient"  # the world looks for its own attributes before mirrors
+    _name = stop_gradient.__name__  # the world looks for its own attributes before mirrors
     fault = f"the result depends on a value under {_name}, so that its own derivative is wrong"
 
     def __init__(self, cell: Cell) -> None:
