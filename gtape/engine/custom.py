@@ -14,7 +14,7 @@ from gtape.base import late
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
-from gtape.engine.call import attach, connections, new_record
+from gtape.engine.call import attach, connections, new_record, record_any
 from gtape.engine.recorded_runs import RecordedRun
 from gtape.engine.rules import RuleStep
 from gtape.engine.sparse import SparseCotangent
@@ -493,10 +493,41 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any, recomputes: bool
     positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]
     called = begun, (f, args, kwargs)
     rule = declared, grad_fn, recomputes
-    if before.sessions and not _record(before, called, rule, positions, variables, inner, outs, several):
-        # If no input gets a gradient, tensors from elsewhere (a keyword argument) keep their plain derivatives.
-        outs = [REGISTRY["identity"](x) for x in inner]
+    if before.sessions:
+        held = _record(before, called, rule, positions, variables, inner, outs, several)
+        # Tensors from elsewhere (a captured one, a keyword argument) keep their plain derivatives in other sessions.
+        outs = [_with_plain_derivatives(before, held, x, out) for x, out in zip(inner, outs, strict=True)]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
+
+
+def _with_plain_derivatives(stack: record.Stack, held: frozenset[Any], x: Tensor, out: Tensor) -> Tensor:
+    """A result with the plain derivatives of the body's result for sessions that watch no input of the call.
+
+    Parameters
+    ----------
+    stack : Stack
+    held : frozenset of Session
+        The sessions that recorded the call of the custom gradient.
+    x : Tensor
+        The result of the body.
+    out : Tensor
+        The result of the call.
+    """
+    if not held:
+        plain_one: Tensor = REGISTRY["identity"](x)
+        return plain_one
+    followed = frozenset() if x._record is None else x._record[record.TAPES].sessions
+    others = tuple([s for s in stack.sessions if s in followed and s not in held])
+    if not others:
+        return out
+    with record.off(others):
+        moving: Tensor = REGISTRY["identity"](x)
+    if moving._record is None or record.for_a_check_alone(moving._record):
+        return out
+    fixed = wrap(x._value)
+    fixed._record = record.leaf()  # a check takes a constant without a record for a value that may have left a tape
+    made: Tensor = record_any(record.get_stack(), REGISTRY["moved_along"], (out, moving, fixed), {}, wrap(out._value))
+    return made
 
 
 def step_of_body() -> RuleStep:
@@ -549,15 +580,15 @@ def _record(
     inner: list[Any],
     outs: list[Any],
     several: bool,
-) -> bool:
-    """Record the call. False if no tape watches any of its inputs."""
+) -> frozenset[Any]:
+    """Record the call. Returns the sessions that recorded it: none if no tape watches any of its inputs."""
     # A constant number stands for an object that is not a tensor.
     tensors = [
         wrap(0.0) if x is None else x._as_tensor() if isinstance(x, Variable) else x for x in [*inputs, *variables]
     ]
     active, parents, tapes, idle = connections(stack, CustomStep, tensors)
     if not active:
-        return False
+        return frozenset()
     layouts = tuple([t._layout for t in tensors])
     out = tuple(outs) if several else outs[0]
     out_layout = tuple([o._layout for o in outs]) if several else outs[0]._layout
@@ -573,4 +604,4 @@ def _record(
         trace.idle, trace.body, trace.call, trace.begun = idle, inner, call, begun
         trace.body_origins = tuple([x._record for x in inner])
     attach(stack, new_record(step, parents, None, None, tapes), tensors, out, trace)
-    return True
+    return tapes.sessions

@@ -570,6 +570,160 @@ def test_what_is_no_input_keeps_its_plain_derivative_unless_an_input_is_watched(
     assert [g if g is None else g.numpy() for g in tape.gradient(y, [w, x])] == [100.0, None]
 
 
+def _numbers(found: Any) -> list[float | None]:
+    return [None if g is None else float(g) for g in found]
+
+
+def _times_square(x: Any) -> Any:
+    @tf.custom_gradient
+    def f(c: Any) -> Any:
+        return c * x * x, lambda g: 100.0 * g
+
+    return f
+
+
+def _two_results(x: Any) -> Any:
+    @tf.custom_gradient
+    def f(c: Any) -> Any:
+        return (c * x * x, x * c), lambda g, h: 100.0 * g + 10.0 * h
+
+    return f
+
+
+def _inner_of_captured(x: Any) -> Any:
+    @tf.custom_gradient
+    def f(c: Any) -> Any:
+        @tf.custom_gradient
+        def inner(d: Any) -> Any:
+            return d * c * c, lambda g: 7.0 * g
+
+        return inner(x) * 1.0, lambda g: 100.0 * g
+
+    return f
+
+
+def _inner_that_captures(x: Any) -> Any:
+    @tf.custom_gradient
+    def f(c: Any) -> Any:
+        @tf.custom_gradient
+        def inner(d: Any) -> Any:
+            return d * x * x, lambda g: 7.0 * g
+
+        return inner(c) * 1.0, lambda g: 100.0 * g
+
+    return f
+
+
+def _captured_itself(x: Any) -> Any:
+    @tf.custom_gradient
+    def f(c: Any) -> Any:
+        return x, lambda g: 100.0 * g
+
+    return f
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("captured_is_outside", [False, True])
+@pytest.mark.parametrize(
+    ("capturing", "by_captured", "by_argument"),
+    [
+        (_times_square, 12.0, 100.0),
+        (_two_results, 15.0, 110.0),
+        (_inner_of_captured, 7.0, 100.0),
+        (_inner_that_captures, 12.0, 100.0),
+        (_captured_itself, 1.0, 100.0),
+    ],
+)
+def test_a_tape_that_watches_no_input_keeps_the_plain_derivatives_of_what_is_captured(
+    capturing: Any, by_captured: float, by_argument: float, captured_is_outside: bool, compiled: bool
+) -> None:
+    def slopes(x: Any, c: Any) -> Any:
+        f, outer, inner = capturing(x), tf.GradientTape(), tf.GradientTape()
+        of_captured, of_argument = (outer, inner) if captured_is_outside else (inner, outer)
+        with outer, inner:
+            of_captured.watch(x)
+            of_argument.watch(c)
+            y = f(c)
+        found = of_captured.gradient(y, [x, c]), of_argument.gradient(y, [x, c])
+        missing.append([g is None for pair in found for g in pair])
+        return [g for pair in found for g in pair if g is not None]
+
+    missing: list[list[bool]] = []
+    made = (tf.function(slopes) if compiled else slopes)(tf.constant(2.0), tf.constant(3.0))
+    assert missing[0] == [False, True, True, False]
+    assert _numbers(made) == [by_captured, by_argument]
+
+
+def test_a_tape_that_watches_input_and_captured_tensor_uses_the_given_gradient_beside_another_tape() -> None:
+    x, c = tf.constant(2.0), tf.constant(3.0)
+    with tf.GradientTape() as alone, tf.GradientTape() as both:
+        alone.watch(x)
+        both.watch([x, c])
+        y = _times_square(x)(c)
+    assert _numbers(alone.gradient(y, [x, c])) == [12.0, None]
+    assert _numbers(both.gradient(y, [x, c])) == [None, 100.0]
+
+
+def test_an_outer_tape_differentiates_what_an_inner_one_multiplies_by_the_captured_tensor() -> None:
+    x, c = tf.constant(2.0), tf.constant(3.0)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(c)
+            y = _times_square(x)(c) ** 2
+        g = inner.gradient(y, c)
+    assert g.numpy() == 2400.0
+    assert outer.gradient(g, x).numpy() == 2400.0
+
+
+def test_an_inner_tape_on_the_captured_tensor_leaves_the_given_gradient_to_the_outer_one() -> None:
+    x, c = tf.constant(2.0), tf.constant(3.0)
+    with tf.GradientTape() as outer:
+        outer.watch([x, c])
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = _times_square(x)(c) ** 2
+        g = inner.gradient(y, x)
+    assert g.numpy() == 288.0
+    assert _numbers(outer.gradient(g, [x, c])) == [144.0, 2496.0]
+
+
+def test_variables_read_inside_are_inputs_and_captured_tensors_are_none() -> None:
+    x, c, v = tf.constant(2.0), tf.constant(3.0), tf.Variable(5.0)
+
+    @tf.custom_gradient
+    def f(c: Any) -> Any:
+        return c * x * x * v, lambda g, variables=None: (100.0 * g, [3.0 * g for _ in variables])
+
+    with tf.GradientTape() as of_variable, tf.GradientTape(watch_accessed_variables=False) as of_captured:
+        of_captured.watch(x)
+        y = f(c)
+    assert _numbers(of_variable.gradient(y, [x, v])) == [None, 3.0]
+    assert _numbers(of_captured.gradient(y, [x, v])) == [60.0, None]
+
+
+@pytest.mark.parametrize("outer", ["accumulator", "tape"])
+def test_an_accumulator_of_the_captured_tensor_pushes_the_plain_tangent_beside_a_tape(outer: str) -> None:
+    x, c = tf.constant(2.0), tf.constant(3.0)
+    acc, tape = tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)), tf.GradientTape()
+    with acc if outer == "accumulator" else tape, tape if outer == "accumulator" else acc:
+        tape.watch(c)
+        y = _times_square(x)(c)
+    assert acc.jvp(y).numpy() == 12.0
+    assert tape.gradient(y, c).numpy() == 100.0
+
+
+def test_infinite_results_keep_their_value_for_all_tapes() -> None:
+    x, c = tf.constant(2.0), tf.constant(float("inf"))
+    with tf.GradientTape() as of_captured, tf.GradientTape() as of_argument:
+        of_captured.watch(x)
+        of_argument.watch(c)
+        y = _times_square(x)(c)
+    assert y.numpy() == np.inf
+    assert of_captured.gradient(y, x).numpy() == np.inf
+    assert of_argument.gradient(y, c).numpy() == 100.0
+
+
 @pytest.mark.parametrize("mode", ["reverse", "forward", "checked"])
 def test_recompute_grad_keeps_the_gradients_of_tensors_that_are_no_arguments(mode: str) -> None:
     # None, or a part of the gradient, in TensorFlow.

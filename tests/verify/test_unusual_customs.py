@@ -1247,3 +1247,69 @@ def test_a_custom_gradient_that_is_wrong_in_one_row_alone_is_found_in_that_row()
     wrong = [v for v in report.findings if not v.ok]
     assert {v.verdict for v in wrong} == {"rule"}
     assert {v.element[1] for v in wrong if v.element is not None} == {(2,)}
+
+
+def _cosine_times(u: Any, slope: Callable[[Any], Any] = tf.cos) -> Any:
+    """g cos(u), of which only g is an argument."""
+
+    @tf.custom_gradient
+    def times(g: Any) -> Any:
+        return g * tf.cos(u), lambda h: h * slope(u)
+
+    return times
+
+
+def _sine_by_captured(slope: Callable[[Any], Any] = tf.cos) -> Any:
+    @tf.custom_gradient
+    def sine(u: Any) -> Any:
+        return tf.sin(u), lambda g: _cosine_times(u, slope)(g)
+
+    return sine
+
+
+def test_a_gradient_function_may_call_a_custom_gradient_that_captures_the_argument() -> None:
+    u = tf.constant(0.7, tf.float64)
+    for order in (1, 2):
+        assert check(_sine_by_captured(), u, order=order).verdict == "correct"
+    with tf.GradientTape() as outer:
+        outer.watch(u)
+        with tf.GradientTape() as inner:
+            inner.watch(u)
+            y = _sine_by_captured()(u)
+        first = inner.gradient(y, u)
+    np.testing.assert_allclose(outer.gradient(first, u), -np.sin(0.7), rtol=1e-15)
+
+
+def _square_of_captured(x: Any, right: bool) -> Any:
+    @tf.custom_gradient
+    def times(c: Any) -> Any:
+        return c * x * x, lambda g: g * x * x if right else g * x
+
+    return times
+
+
+@pytest.mark.parametrize("outside", ["captured", "argument"])
+def test_tapes_on_the_captured_tensor_and_on_the_argument_are_both_checked(outside: str) -> None:
+    x, c = tf.constant(2.0, tf.float64), tf.constant(3.0, tf.float64)
+    a, b = (x, c) if outside == "captured" else (c, x)
+    with tf.GradientTape() as outer:
+        outer.watch(a)
+        with tf.GradientTape(persistent=True) as inner:
+            inner.watch(b)
+            z = _square_of_captured(x, right=True)(c) ** 2
+        g = inner.gradient(z, b)
+    assert outer.gradient(g, a).numpy() == 192.0  # of c^2 x^4
+
+
+@pytest.mark.parametrize("outside", ["captured", "argument"])
+def test_a_wrong_gradient_by_the_argument_is_found_beside_a_tape_on_the_captured_tensor(outside: str) -> None:
+    x, c = tf.constant(2.0, tf.float64), tf.constant(3.0, tf.float64)
+    outer, inner = tf.GradientTape(), tf.GradientTape()
+    of_captured, of_argument = (outer, inner) if outside == "captured" else (inner, outer)
+    with outer, inner:
+        of_captured.watch(x)
+        of_argument.watch(c)
+        z = _square_of_captured(x, right=False)(c) ** 2
+    assert of_captured.gradient(z, x).numpy() == 288.0
+    with pytest.raises(tf.VerificationError, match="times returns is not the derivative of its body"):
+        of_argument.gradient(z, c)

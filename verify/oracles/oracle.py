@@ -74,6 +74,8 @@ class _Jets(Pushing):
         # A step function stays constant even if rounding took it to another step.
         if not any(varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
             return self.oracle.env[node.index]
+        if self.is_body_twice(node):
+            return moving[node.inputs[0]]
         arguments = [
             moving[j] if a in node.active else self.constant(node, a, moving[j]) for a, j in enumerate(node.inputs)
         ]
@@ -89,6 +91,18 @@ class _Jets(Pushing):
         if self.oracle.elsewhere is not None:
             made = self.without_constants(node, arguments, made)
         return self.without_idle(node, arguments, made) if self.oracle.switched else made
+
+    def is_body_twice(self, node: Node) -> bool:
+        """Whether two sessions follow one function here: through a custom gradient, and through the ops of its body.
+
+        The jets of the body are those of both. Mixed derivatives would vanish if each direction took its own way.
+        """
+        if "moves" not in node.prim.roles:
+            return False
+        made = self.oracle.program.nodes[node.inputs[0]]
+        if made.kind == "item":
+            made = self.oracle.program.nodes[made.inputs[0]]
+        return made.kind == "custom" and made.prim.declared is None
 
     def without_constants(self, node: Node, arguments: list[Any], made: Any) -> Any:
         """The jets of an elementwise op at a random point, with constants in place of jets that do not move there.
