@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gtape import declare
 from gtape.base.quiet import quietly
 from gtape.verify import Options, check, exact, judge
 from gtape.verify.bounds import inputs
+from gtape.verify.bounds.inputs import reach
 from gtape.verify.bounds.noise import noisy_gradient
 from gtape.verify.judging.recording import Recording
 from gtape.verify.programs.mutants import planted, scaled
@@ -227,6 +229,7 @@ REFUSED: dict[str, tuple[Any, Any, Any]] = {
     "twenty ULP": (tf.tanh, 0.3, 0.9151369618266292 + 20 * 2.0**-53),
     "beside a pole": (tf.asin, 0.9999999999999998, 47453133.00000025),
     "beyond all slopes": (lambda x: tf.sin(1e20 * x) * 2.0, 0.3, 1e24),
+    "somewhat beyond all slopes": (lambda x: tf.sin(1e20 * x) * 2.0, 0.3, 1.5e21),
     "no branch at all": (lambda x: ((x + 1e16) - 1e16) ** 2, 1.0, 1e300),
     "a branch that only cancellation takes": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 0.0),
     "neither branch": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 7.0),
@@ -245,6 +248,38 @@ def test_no_wrong_claim_passes(name: str) -> None:
     f, at, claimed = REFUSED[name]
     report = judge(f, [at], claimed)
     assert not report.ok and report.verdict not in ("conditioning", "undecided"), report
+
+
+def cone(x: Any) -> Any:
+    """A norm of numbers that half a unit in the inputs moves around the tip, where no slope exceeds 3."""
+    return tf.norm(x * 3.0 - 0.3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("claimed", [[9.0, 9.0], [-9.0, 9.0], [100.0, -100.0], [1e6, 0.0], [0.0, 20.0]])
+def test_no_moves_of_the_inputs_excuse_a_claim_beyond_all_slopes(claimed: list[float], dtype: Any) -> None:
+    report = judge(cone, np.array([0.1, 0.1], dtype), np.array(claimed, dtype))
+    assert not report.ok, report
+
+
+@settings(max_examples=1 + settings.default.max_examples // 8)
+@given(angle=st.floats(-math.pi, math.pi))
+def test_moves_of_the_inputs_excuse_the_slopes_of_all_sides_of_a_tip(angle: float) -> None:
+    claimed = 3 * np.array([math.cos(angle), math.sin(angle)])
+    assert judge(cone, np.array([0.1, 0.1]), claimed).verdict == "conditioning"
+
+
+def test_the_reach_of_crowded_numbers_ends_half_a_span_beyond_them() -> None:
+    near = np.array([0.5, 1.0, 0.9, -1.0, 0.8, -0.95, 0.7, -0.6])
+    assert reach(near, True) == 1.5
+    assert reach(near, False) == 2.5
+
+
+def test_the_reach_of_numbers_of_all_magnitudes_has_a_tail_on_the_sides_that_occur() -> None:
+    near = 10.0 ** np.arange(8)
+    assert reach(near, True) > 1e12
+    assert reach(near, False) == (near.max() - near.min()) / 2
+    assert reach(-near, False) > 1e12
 
 
 ACCEPTED: dict[str, tuple[Any, Any, Any]] = {

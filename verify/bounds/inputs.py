@@ -15,7 +15,7 @@ unit of float16.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +53,7 @@ __all__ = [
     "moves_in_floats",
     "moves_of_decimals",
     "nearby",
+    "nearby_alone",
     "reach",
 ]
 
@@ -262,24 +263,69 @@ def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int
     list
         None for a missing result; empty if the derivative is open at the inputs themselves.
     """
-    rng, shared = np.random.default_rng(13), oracle.shared or Shared()
+    rng = np.random.default_rng(13)
+    starts = (
+        (("nearby", k, many), _times(start, float(rng.uniform(0.25, 1.0)) * (many if k % 2 else 1.0)))
+        for k, start in enumerate(_at_random(_half_units(oracle.program), count))
+    )
     try:
         found = [_rounded(derivative(oracle))]
     except ArithmeticError:
         return []
-    for k, start in enumerate(_at_random(_half_units(oracle.program), count)):
-        part = arb(float(rng.uniform(0.25, 1.0)) * (many if k % 2 else 1.0))
+    found += _at(oracle, derivative, starts)
+    return [None if any(g is None for g in gs) else np.stack(gs) for gs in zip(*found, strict=True)]
 
-        def values(start: dict[int, Any] = start, part: arb = part) -> dict[int, Any]:
-            return moved_values_of(oracle, {i: part * move for i, move in start.items()}).env
+
+def nearby_alone(
+    oracle: Oracle, derivative: Callable[[Oracle], list[Any]], source: int, place: tuple[int, ...], many: float
+) -> list[list[Any]]:
+    """The exact derivative where one number of a source moves alone by up to `many` half units, up and down.
+
+    Random moves of many inputs may miss what one input does: the largest of many inputs alone decides about logsumexp.
+
+    Parameters
+    ----------
+    oracle, derivative, many
+        As for `nearby`.
+    source : int
+    place : tuple of int
+        The number that moves.
+
+    Returns
+    -------
+    list of lists
+        One derivative for each move, as arrays of floats or None.
+    """
+    nodes = oracle.program.sources[source]
+    half = half_units(oracle.program)[nodes[0]]
+    one = np.zeros_like(half)
+    one[place] = half[place]
+    move = dict.fromkeys(nodes, _balls(one))
+    parts = [sign * part for part in (many, many / 2, 1.0) for sign in (1.0, -1.0)]
+    return _at(oracle, derivative, ((("alone", source, place, part), _times(move, part)) for part in parts))
+
+
+def _times(start: dict[int, Any], part: float) -> dict[int, Any]:
+    return {i: arb(part) * move for i, move in start.items()}
+
+
+def _at(
+    oracle: Oracle, derivative: Callable[[Oracle], list[Any]], starts: Iterable[tuple[Any, dict[int, Any]]]
+) -> list[list[Any]]:
+    """The exact derivatives where inputs move, for moves that rows share by their names; none of undefined ones."""
+    shared, found = oracle.shared or Shared(), list[list[Any]]()
+    for name, start in starts:
+
+        def values(start: dict[int, Any] = start) -> dict[int, Any]:
+            return moved_values_of(oracle, start).env
 
         try:
             again = oracle.anew()
-            again.env = dict(shared.get_some(("nearby", k, many), values, oracle.program.size))
+            again.env = dict(shared.get_some(name, values, oracle.program.size))
             found.append(_rounded(derivative(again)))
         except ArithmeticError:
             continue
-    return [None if any(g is None for g in gs) else np.stack(gs) for gs in zip(*found, strict=True)]
+    return found
 
 
 def moved_inputs(program: Program, count: int) -> Iterator[dict[int, Any]]:
@@ -324,21 +370,40 @@ def _rounded(derivative: list[Any]) -> list[Any]:
     return [None if g is None else to_float(objects(g)) for g in derivative]
 
 
-def reach(nearby: Any) -> Any:
-    """How far the numbers that a function takes nearby are from the one at the inputs, the first along the first axis.
+def reach(nearby: Any, up: Any) -> Any:
+    """How far the numbers that a function takes nearby reach from the one at the inputs, the first along the first
+    axis: upwards, or downwards.
 
-    The derivatives of a chaotic map, which are products of many factors, differ by powers of ten at inputs beside one
-    another, and a few of them miss its largest numbers. So what a log-normal distribution has beyond them counts, too.
+    A few moves miss the least and the largest number, so that half of the span counts on each side, too. The
+    derivatives of a chaotic map, which are products of many factors, and those beside a pole differ by powers of ten at
+    inputs beside one another, and a few of them miss the largest numbers by far. The ratio of their largest sizes tells
+    how much larger others are. The sizes of bounded numbers crowd at the bound, so that this ratio tells nothing more.
+
+    Parameters
+    ----------
+    nearby : float or complex array
+    up : bool array
+        Whether to look upwards; complex numbers have one reach in all directions.
     """
     with np.errstate(all="ignore"):
-        sizes = np.where(np.isnan(nearby), 0.0, np.abs(nearby))
-        farthest = np.fmax.reduce(np.abs(nearby - nearby[0]))
-        logarithms = np.log(np.maximum(sizes, np.median(sizes, axis=0) / _LEAST))  # a root says nothing of large ones
-        tail = np.exp(np.mean(logarithms, axis=0) + _DEVIATIONS * np.std(logarithms, axis=0))
-        return np.where(np.isfinite(tail), np.maximum(tail, farthest), farthest)
+        here, sizes = nearby[0], np.sort(np.where(np.isnan(nearby), 0.0, np.abs(nearby)), axis=0)
+        largest = sizes[-1]
+        ratio = np.clip(largest / sizes[-min(_UPPER, len(sizes))] / _CROWDED, 1.0, _WIDEST)
+        tail = np.where(largest > 0, largest * ratio**_POWER, 0.0)
+        tail = np.where(np.isfinite(tail), tail, largest)
+        if nearby.dtype.kind == "c":
+            return np.maximum(np.fmax.reduce(np.abs(nearby - here)), tail)
+        low, high = np.fmin.reduce(nearby), np.fmax.reduce(nearby)
+        spare = (high - low) / 2
+        above = np.maximum(high + spare, np.where(high > 0, tail, high))
+        below = np.minimum(low - spare, np.where(low < 0, -tail, low))
+        found = np.where(up, above - here, here - below)
+        return np.where(np.isnan(found), np.inf, found)
 
 
-_LEAST, _DEVIATIONS = 100.0, 6.0
+_UPPER = 4  # the place, among the largest sizes, of the one that the largest is compared with
+_CROWDED = 2.0  # the ratio of both that bounded numbers have by chance
+_POWER, _WIDEST = 6.0, 100.0  # a larger ratio tells no more
 
 
 def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], count: int = MOVES[-1]) -> list[Any]:

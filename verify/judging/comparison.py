@@ -166,6 +166,10 @@ class Causes:
         """As `nearby`, with moves as long as `moved` excuses."""
         raise NotImplementedError
 
+    def alone(self, s: int, place: tuple[int, ...]) -> list[list[Any]]:
+        """The exact numbers where one number of source `s` moves alone as far as for `far`; empty if unknown."""
+        return []
+
     def real_moves(self) -> list[RealMoves]:
         """How far the exact numbers move by half units of the inputs beyond first order, and by the roundings of the
         matrix of each elimination or factorisation; empty for unknown moves and beside kinks.
@@ -434,21 +438,35 @@ class Comparison:
         found = found if found.shape == shape else np.broadcast_to(found, shape)
         return np.where(np.isnan(found), 0.0, found)
 
-    def _nearby(self, s: int, moved: Any, high: Any, near: Any, off: Any) -> Any:
-        """The bound of the problem; where it exceeds the number itself, at most the numbers that the function takes
-        nearby.
+    def _nearby(self, s: int, g: Any, moved: Any, high: Any, near: Any, off: Any) -> Any:
+        """The bound of the problem; where it exceeds the number itself, and the error is no small part of the number,
+        at most the numbers that the function takes nearby.
         """
-        wild = moved > SPREADS * np.abs(high)
-        if not (wild & ~near & (off <= moved)).any():
+        wild = _is_wild(moved, high, off)
+        asked = wild & ~near & (off <= moved)
+        if not asked.any():
             return moved
         far = self._numbers_nearby(s, "far")
-        return np.where(wild, np.minimum(moved, SPREADS * np.abs(high) if far is None else reach(far)), moved)
+        if far is None:
+            return np.minimum(moved, np.where(moved > SPREADS * np.abs(high), SPREADS * np.abs(high), np.inf))
+        with np.errstate(all="ignore"):
+            up = widest(g) > high if far.dtype.kind == "f" else True
+        found = np.where(wild, np.minimum(moved, reach(far, up)), moved)
+        missed = np.argwhere(asked & ~(off <= found))
+        for place in map(tuple, missed[:_FEW].tolist()):
+            numbers = [
+                far[(slice(None), *place)],
+                *(n[s][place] for n in self._causes.alone(s, place) if n[s] is not None),
+            ]
+            most = reach(np.hstack(numbers), up if up is True else up[place])
+            found[place] = max(found[place], min(moved[place], float(most)))
+        return found
 
     def _numbers_nearby(self, s: int, what: str = "nearby") -> Any:
         made = self._ask(what, _NEARBY)
         return made[s] if made else None
 
-    def _by_chaos(self, s: int, high: Any) -> Any:
+    def _by_chaos(self, s: int, g: Any, high: Any) -> Any:
         """The bound of the problem for numbers that take any value at moved inputs, as in chaos.
 
         First-order moves do not show this if a chaotic program forgets its start, but not the way that it took. Beside
@@ -462,7 +480,7 @@ class Comparison:
             sizes = np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
             values = 1 + np.add.reduce(np.diff(ordered, axis=0) > sizes / 1024, axis=0)  # those that differ clearly
             chaotic = (ordered[-1] - ordered[0] > np.abs(high) / 2) & (self._ask("smooth") | (values > len(nearby) / 2))
-            bound = reach(nearby)
+            bound = reach(nearby, widest(g) > high)
             return np.where(chaotic & np.isfinite(bound), bound, 0.0)
 
     def _by_real_moves(
@@ -490,6 +508,8 @@ class Comparison:
         off, tight = distances.off, distances.tight
         inputs = [size for node, size in known if node is None]
         bound = np.add.reduce([moved, *inputs])
+        # The bound of the problem holds the numbers nearby, if it is wild, so that the same moves count once.
+        bound = np.where(_is_wild(bound, distances.high, off - tight), np.maximum.reduce([moved, *inputs]), bound)
         reached = mask & (off <= tight + bound)
         told = [Told(reached, "conditioning", MOVED_BEYOND)]
         matrices = [(node, size) for node, size in known if node is not None]
@@ -615,13 +635,17 @@ class Comparison:
                 if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
                     break
                 moved = np.maximum(moved, self._many() * self._bound("moved", s, count, shape=g.shape))
-            moved = self._nearby(s, moved, high, near, off - tight)
+            moved = self._nearby(s, g, moved, high, near, off - tight)
             moved, own = np.array(moved), np.array(~near & np.isfinite(g) & (off <= tight + moved))
             open_ = ~near & ~own
             missed = np.argwhere(open_ & np.isfinite(g) & (off <= tight + _CHANCE * moved))
+            raised = np.array(moved)
             for place in map(tuple, missed[:_FEW].tolist()):
-                moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
-                own[place] = off[place] <= tight[place] + moved[place]
+                raised[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
+            if len(missed):
+                capped = self._nearby(s, g, raised, high, near | own, off - tight)
+                moved = np.where(raised > moved, np.maximum(moved, capped), moved)
+                own = own | (open_ & np.isfinite(g) & (off <= tight + moved))
             open_ = open_ & ~own
         by_rules, own = self._by_rules(s, g, off, high, moved, own)
         return _Explained(
@@ -701,7 +725,7 @@ class Comparison:
                 if off <= tight + moved:
                     break
                 moved = max(moved, self._many() * float(self._bound("moved", s, count, shape=())))
-            if off > tight + moved or moved > SPREADS * abs(high):
+            if off > tight + moved or _is_wild(moved, high, off - tight):
                 return False
             if self._beyond_half_units(off, moved) and self._ask("losing_rules"):
                 return False
@@ -746,7 +770,7 @@ class Comparison:
                 told.append(Told(same, verdict, reason, op, line))
                 open_ = open_ & ~same
         if (open_ & finite).any():
-            moved = np.maximum(moved, np.where(open_ & finite, self._by_chaos(s, high), 0.0))
+            moved = np.maximum(moved, np.where(open_ & finite, self._by_chaos(s, g, high), 0.0))
             by_problem = by_problem._replace(mask=by_problem.mask | (open_ & finite & (off <= tight + moved)))
             open_, loose = open_ & ~by_problem.mask, np.maximum(loose, moved)
         if (open_ & finite).any():
@@ -851,6 +875,8 @@ class Comparison:
         there = to_float(turned(other) if g.dtype.kind == "c" else objects(other))
         unit = self._held(s, g, there).unit
         gap = np.abs(widest(g) - there)
+        # The moves that lead to the other branch are among those that a wild bound counts, so half of it is left.
+        moved = np.where(_is_wild(moved, there, gap), moved / 2, moved)
         return (gap <= ROUNDINGS * unit + loose) & (gap <= unit * 2.0**half + moved)
 
     def _causes_of(self, wrong: Wrong) -> list[Told]:
@@ -897,6 +923,16 @@ class Comparison:
                 most = digits_of(dtype) if held is None else held.digits
                 shown = worst_of(s, t.mask, ulps, g, e, loose)
                 self.findings.append(cancellation(self.order, shown, t, lost, most, fewest(t.mask)))
+
+
+def _is_wild(moved: Any, high: Any, off: Any) -> Any:
+    """Where first-order moves as large as a number itself excuse errors of its size, although no moved input may have
+    the claimed number.
+    """
+    return (moved > np.abs(high)) & (off > np.abs(high) / _SMALL)
+
+
+_SMALL = 16.0  # the share of a number that may be wrong without a look at moved inputs
 
 
 def by_fault(made: Any, e: Any, g: Any) -> Any:

@@ -30,7 +30,15 @@ from gtape.symbolic.balls import (
 )
 from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import MOVES, half_unit_moves, moves, moves_in_floats, moves_of_decimals, nearby
+from gtape.verify.bounds.inputs import (
+    MOVES,
+    half_unit_moves,
+    moves,
+    moves_in_floats,
+    moves_of_decimals,
+    nearby,
+    nearby_alone,
+)
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, dtypes_along, reached_from, spreads
 from gtape.verify.bounds.noise_world import NoiseWorld
@@ -249,6 +257,12 @@ class Judgement(Causes):
 
     def far(self, count: int) -> list[Any]:
         return self.nearby(count, SPREADS)
+
+    def alone(self, s: int, place: tuple[int, ...]) -> list[list[Any]]:
+        if not self.by_source or self.program.size > _BIG:
+            return []
+        many = SPREADS * math.sqrt(max(1, self.roundings()))
+        return nearby_alone(self._oracle(), self.derivative, s, place, many)
 
     def real_moves(self) -> list[RealMoves]:
         if self.program.size > MANY or self.kinks(self._oracle()):
