@@ -18,6 +18,7 @@ from gtape.engine.worlds import NUMPY
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import array
 from gtape.verify import check, exact, judge
+from gtape.verify.causes import blame
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.programs.mutants import planted
 from gtape.verify.verdicts.collect import collecting
@@ -74,6 +75,28 @@ def wrong_op(request: pytest.FixtureRequest) -> Iterator[tuple[int, Primitive]]:
     del REGISTRY[made.name]
     mirrors.SCALARS.pop(made.name)
     vars(NUMPY).pop(made.name, None)
+
+
+@pytest.mark.parametrize("wrong_op", [2], indirect=True)
+def test_the_rows_of_a_rule_with_a_wrong_derivative_share_the_search_for_it(
+    wrong_op: tuple[int, Primitive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, op = wrong_op
+    searched, real = list[Any](), blame._wrong_alone
+
+    def count(*args: Any, **kwargs: Any) -> bool:
+        searched.append(args)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(blame, "_wrong_alone", count)
+    often = []
+    for size in (2, 3):
+        report = check(lambda x: tf.reduce_sum(op(x) ** 3), np.linspace(0.3, 0.9, size), order=2)
+        (found,) = [f for f in report.findings if not f.ok]
+        assert (found.op, found.count) == (op.name, size)
+        often.append(len(searched))
+        searched.clear()
+    assert often[0] == often[1]
 
 
 # ------------------------------------------------------------------------------------------ right ones

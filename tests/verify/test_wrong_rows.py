@@ -236,3 +236,19 @@ def test_a_custom_gradient_that_is_wrong_at_order_1_is_not_searched_again_at_ord
         "rule", "wrongly_doubled", 1, "rule", "wrongly_doubled",
     )  # fmt: skip
     assert second.order == 2 and "a lower order found its gradient wrong" in second.reason
+
+
+def test_six_rows_of_a_wrong_second_derivative_search_the_inner_gradients_as_often_as_three(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches = counted(monkeypatch, Oracle, "swept_inside")
+    branches = counted(monkeypatch, judgement, "flipped_branches")
+    often = []
+    for count in (3, 6):
+        report = check(lambda x: tf.reduce_sum(frozen(x) ** 3), X[:count], order=2)
+        (found,) = [x for x in report.findings if not x.ok]
+        assert (report.verdict, found.op, found.count) == ("rule", "frozen", count)
+        often.append((len(searches), len(branches)))
+        searches.clear()
+        branches.clear()
+    assert often[0] == often[1]

@@ -36,6 +36,7 @@ from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
 from gtape.verify.oracles.enclosures import directions, inner, is_complex, jet_world, magnitude, turned
 from gtape.verify.oracles.oracle import SWEPT, Oracle, TooDeep, varies
+from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between
 from gtape.verify.verdicts.verdict import Finding
 
@@ -125,7 +126,8 @@ def culprits(
     lost = faulty_customs(oracle, slopes=True) if mark is not None and not wrong else []
     if not found and mark is not None:
         found += [_lost_slope(f) for f in innermost(oracle, [f for f in lost if not is_rounded(f)], lambda f: f.node)]
-        for node, times in [] if found else _wrong_when_differentiated(program, sorted(program.differentiated)):
+        rows = oracle.shared or Shared()
+        for node, times in [] if found else rows.get("wrong when differentiated", lambda: _wrong_inside(program)):
             which = "its own derivative" if times == 1 else f"its own derivative of order {times}"
             what = f"the rule of {node.name}" if node.kind == "op" else f"the gradient that {node.name} returns"
             found.append((node, f"{what} is right in value, but {which} is wrong"))
@@ -241,6 +243,11 @@ def _wrong_when_differentiated(program: Program, targets: list[int]) -> list[tup
         if found:
             return list(found.values())
     return []
+
+
+def _wrong_inside(program: Program) -> list[tuple[Node, int]]:
+    """As `_wrong_when_differentiated`, for the ops behind all inner gradients, which depend on no cotangent."""
+    return _wrong_when_differentiated(program, sorted(program.differentiated))
 
 
 def _nesting(program: Program) -> int:

@@ -1079,16 +1079,23 @@ class Judgement(Causes):
     def with_broken_ties(
         self, report: Report, oracle: Oracle, exact: list[Any], failures: list[Failure]
     ) -> tuple[Oracle, list[Any], list[Failure]]:
-        """Certify the inner gradients with ties broken as rounding broke them; returns the arguments if that fails."""
+        """Certify the inner gradients with ties broken as rounding broke them; returns the arguments if that fails.
+
+        Inner gradients depend on no cotangent, so that those of a program without ties fail again in each row.
+        """
         again = self.oracle()
         again.broken = True
-        again.shared = None if self.shared is None else self.shared.get("with broken ties", Shared)
+        again.shared = rows = None if self.shared is None else self.shared.get("with broken ties", Shared)
+        if rows is not None and rows.known("inner gradients fail") and not oracle.flips and not self.kinks(oracle):
+            return oracle, exact, failures
         try:
             again.evaluate_once()
             made, left = self.certified(again, report)
         except ArithmeticError:
             return oracle, exact, failures
         if any(f.error > _TRACE for f in left):
+            if rows is not None and any(f.mark is not None and f.error > _TRACE for f in left):
+                rows.get("inner gradients fail", lambda: True)
             return oracle, exact, failures
         self.last = again
         return again, made, []
@@ -1102,7 +1109,8 @@ class Judgement(Causes):
         kink, the masks belong to that side, whereas the exact op stays on its own side. The exact derivative is then
         the derivative of the primal, if the gradient has few elements.
         """
-        crossed = flipped_branches(self.program, oracle)
+        rows = oracle.shared or Shared()
+        crossed = rows.get("flipped branches", lambda: flipped_branches(self.program, oracle))
         if not crossed:
             return oracle, exact, failures
         try:
