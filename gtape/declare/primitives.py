@@ -47,8 +47,8 @@ ROLES = {
     "decision": "is what a user's own code decided by values",
     "flat": "keeps the order of its elements in another shape",
     "move": "moves values or chooses among them, so that a NaN in its result is the fault of the op before",
-    "moves": "is its first argument, the result of a custom gradient, for tapes that follow the call, and its second "
-    "argument, the same result of the body, for the other tapes",
+    "moves": "adds to its first argument what its second one moves away from the third: tapes may follow a custom "
+    "gradient to its first argument, and the body to its second one",
     "narrow": "sums its elements until they have the shape of its parameter `shape`",
     "part": "takes a real part of complex numbers",
     "pointwise": "treats each element by itself, like an elementwise op, but is declared linear",

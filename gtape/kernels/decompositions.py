@@ -66,7 +66,9 @@ def full_rank(a: Array) -> bool:
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues in ascending order and eigenvectors as columns, from the lower triangle."""
     check_square(a)
-    return _factored(lambda x: tuple(np.linalg.eigh(x)), a, 0)
+    # LAPACK reads the lower triangle only, but the scale and the search for NaN read all elements.
+    symmetric = np.where(np.tri(a.shape[-1], dtype=bool), a, np.swapaxes(a, -1, -2))
+    return _factored(lambda x: tuple(np.linalg.eigh(x)), symmetric, 0)
 
 
 def _svd(a: Array) -> tuple[Array, Array, Array]:

@@ -139,3 +139,67 @@ def test_einsum_takes_all_forms_of_equations(case: Any) -> None:
     for order in (1, 2):
         report = check(lambda *a: tf.reduce_sum(tf.einsum(equation, *a) ** 2), *xs, order=order)
         assert report.ok and report.verdict in ("correct", "conditioning"), report.summary()
+
+
+def _with_upper_triangle(a: Any, number: Any) -> Any:
+    return np.where(np.tri(a.shape[-1], dtype=bool), a, np.asarray(number, a.dtype))
+
+
+def _lower_triangles(dtype: str) -> Any:
+    a = np.array(
+        [[[1.0, 0.0, 0.0], [0.5, 2.0, 0.0], [0.25, 0.1, 3.0]], [[3.0, 0.0, 0.0], [1, 4, 0], [-0.5, 0.75, 2.0]]]
+    )
+    return (a + 0.125j * np.tril(a, -1) if dtype.startswith("complex") else a).astype(dtype)
+
+
+def _values_and_gradient(name: str, a: Any, weights: Any) -> list[Any]:
+    x = tf.constant(a)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        made = tf.nest.flatten(getattr(tf.linalg, name)(x))
+        y = tf.add_n([tf.reduce_sum(tf.abs(m) ** 2 * weights[..., : m.shape[-1]]) for m in made[-1:]])
+    return [*made, tape.gradient(y, x)]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e30, 7.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("name", ["eigvalsh", "eigh", "cholesky"])
+def test_numbers_above_the_diagonal_change_no_bit_of_a_hermitian_matrix(
+    name: str, dtype: str, number: float, compiled: bool
+) -> None:
+    plain = _lower_triangles(dtype)
+    weights = np.arange(1, 4).astype(np.zeros(1, dtype).real.dtype)
+
+    def run(a: Any) -> list[Any]:
+        return _values_and_gradient(name, a, weights)
+
+    symmetric = plain + np.conj(np.swapaxes(np.tril(plain, -1), -1, -2))
+    expected = run(symmetric)
+    made = (tf.function(run) if compiled else run)(_with_upper_triangle(plain, number))
+    for m, e in zip(made, expected, strict=True):
+        np.testing.assert_array_equal(m, e)
+
+
+def test_eigenvalues_beside_nan_are_those_of_tensorflow() -> None:
+    x = tf.constant([[1.0, float("nan")], [0.5, 2.0]], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        w = tf.linalg.eigvalsh(x)
+        y = tf.reduce_sum(w * [1.0, 2.0])
+    np.testing.assert_allclose(w, [0.7928932188134524, 2.2071067811865475], rtol=1e-15)
+    np.testing.assert_allclose(tape.gradient(y, x), [[1.1464466094067263, 0], [np.sqrt(0.5), 1.8535533905932737]])
+
+
+@pytest.mark.parametrize("place", [(0, 0), (1, 0), (1, 1)])
+def test_nan_in_the_lower_triangle_makes_all_eigenvalues_nan(place: tuple[int, int]) -> None:
+    a = np.array([[1.0, 0.0], [0.5, 2.0]])
+    a[place] = np.nan
+    assert np.isnan(tf.linalg.eigvalsh(a).numpy()).all()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 7.0])
+def test_a_check_of_eigenvalues_reads_the_lower_triangle_only(number: float) -> None:
+    a = tf.constant([[2.0, number], [0.5, 2.5]], tf.float64)
+    for order in (1, 2):
+        assert check(lambda x: tf.reduce_sum(tf.linalg.eigvalsh(x) * [1.0, 2.0]), a, order=order).verdict == "correct"

@@ -395,11 +395,21 @@ def _matters(program: Program, node: Any, got: list[Any]) -> bool:
     )
 
 
+def _may_switch_off(node: Any, n: Node) -> bool:
+    """Whether an op does not read the value of a node if its own result is finite.
+
+    A factorisation, or an op that takes one triangle, does not read the NaN of the other triangle.
+    """
+    passes_nan = n.prim.kind in ("implicit", "linear") and node.index in n.inputs
+    return n.prim.selects or (passes_nan and bool(np.isnan(node.output).any()))
+
+
 def _switched_off(program: Program, node: Any) -> bool:
     """True if every path from a node to the outputs passes a selection of finite numbers."""
     open_nodes = {node.index}
     for n in program.nodes[node.index + 1 :]:
-        if n.kind == "op" and n.prim.selects and finite(*(n.output if isinstance(n.output, tuple) else (n.output,))):
+        outs = n.output if isinstance(n.output, tuple) else (n.output,)
+        if n.kind == "op" and _may_switch_off(node, n) and finite(*outs):
             continue
         if any(i in open_nodes for i in n.inputs):
             open_nodes.add(n.index)

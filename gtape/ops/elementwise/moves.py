@@ -1,7 +1,7 @@
-"""A number that moves as another one does: the value of one result with the derivatives of two.
+"""A number that moves as another one does: the value of one result with the derivatives of another, or of both.
 
 Some tapes follow a result through a custom gradient, others through the ops of its body. For a tape that follows one
-of the two, the other is a constant.
+of the two, the other is a constant. A complex Cholesky factor has the value of one triangle and the gradient of both.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ __all__: list[str] = []
 NAMESPACES = None
 
 
+def _rests(y: Any, z: Any) -> Any:
+    """Where `y` is `z`, which may be an infinity or NaN."""
+    return (y == z) | ((y != y) & (z != z))
+
+
 def _terms(x: Any, y: Any, z: Any) -> Any:
-    return np.where(y == z, 0, abs(x) + 2 * abs(y - z))
+    return np.where(_rests(y, z), 0, abs(x) + 2 * abs(y - z))
 
 
 def _moved_along_kernel(x: Any, y: Any, z: Any) -> Any:
-    return np.where(y == z, x, x + (y - z))  # an infinity that stays where it is moves nothing
+    return np.where(_rests(y, z), x, x + (y - z))
 
 
 moved_along = primitive(

@@ -325,10 +325,10 @@ def _from_lower_triangle(z: Tensor) -> Tensor:
 
 def cholesky(z: Tensor) -> Tensor:
     """Cholesky factors of Hermitian matrices, from lower triangles. The gradient is Hermitian, as in TensorFlow."""
+    stopped = REGISTRY["stop_gradient"]
     mean = (z + adjoint_of(z)) / 2
-    with np.errstate(invalid="ignore"):
-        mean = mean + REGISTRY["stop_gradient"](_from_lower_triangle(z) - mean)
-    return gathered(REGISTRY["cholesky"](spread(mean)), triangle=True)
+    lower = REGISTRY["moved_along"](stopped(_from_lower_triangle(z)), mean, stopped(mean))
+    return gathered(REGISTRY["cholesky"](spread(lower)), triangle=True)
 
 
 def eigh(z: Tensor) -> tuple[Tensor, Tensor]:
