@@ -450,7 +450,7 @@ class Comparison:
         if far is None:
             return np.minimum(moved, np.where(moved > SPREADS * np.abs(high), SPREADS * np.abs(high), np.inf))
         with np.errstate(all="ignore"):
-            up = widest(g) > high if far.dtype.kind == "f" else True
+            up = np.broadcast_to(widest(g) > high if far.dtype.kind == "f" else np.True_, np.shape(moved))
         found = np.where(wild, np.minimum(moved, reach(far, up)), moved)
         missed = np.argwhere(asked & ~(off <= found))
         for place in map(tuple, missed[:_FEW].tolist()):
@@ -458,7 +458,7 @@ class Comparison:
                 far[(slice(None), *place)],
                 *(n[s][place] for n in self._causes.alone(s, place) if n[s] is not None),
             ]
-            most = reach(np.hstack(numbers), up if up is True else up[place])
+            most = reach(np.hstack(numbers), up[place])
             found[place] = max(found[place], min(moved[place], float(most)))
         return found
 
