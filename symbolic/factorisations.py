@@ -24,7 +24,14 @@ from flint import arb
 
 from gtape.symbolic import balls
 from gtape.symbolic.balls import filled, mapped, objects, to_float
-from gtape.symbolic.implicit import another_basis, note_degenerate, solve_equations, start, vectors_unused
+from gtape.symbolic.implicit import (
+    ZERO_SINGULAR_VALUES,
+    another_basis,
+    note_degenerate,
+    solve_equations,
+    start,
+    vectors_unused,
+)
 from gtape.symbolic.matrices import inverse, unit
 from gtape.symbolic.mirrors.registry import array, parametrised, without_formula
 
@@ -37,8 +44,8 @@ __all__ = [
 TOGETHER = 2.0**-24
 _DEEPEST = 60
 _EQUAL = (
-    "some eigenvalues (or a singular value and another one, or its negative) are equal: eigenvectors are not "
-    "differentiable where eigenvalues meet, and single eigenvalues are not, either"
+    "some eigenvalues (or singular values) are equal: eigenvectors are not differentiable where eigenvalues meet, and "
+    "single eigenvalues are not, either"
 )
 
 
@@ -233,8 +240,9 @@ def eigenpairs(
         mean = np.trace(small) / size
         rest = small - mean * unit(size)
         if _all_equal(W.component(rest, 0)):
-            note_degenerate(_EQUAL)
-            if split is not None and fold == 1 and group[0] + group[-1] == n - 1:
+            in_null_space = split is not None and group[0] + group[-1] == n - 1
+            note_degenerate(ZERO_SINGULAR_VALUES if in_null_space else _EQUAL)
+            if split is not None and fold == 1 and in_null_space:
                 last = (basis if like is None else like)[:, group]
                 found = _null_pairs(W, a, q, basis[:, group], last, split, depth)
                 for i, (value, vector) in zip(group[size - len(found) :], found, strict=True):
@@ -298,7 +306,8 @@ def _null_pairs(
     sides = []
     for rows, longer in ((slice(split), 2 * split > len(q)), (slice(split, None), 2 * split < len(q))):
         rest = [basis[rows, count : count + alone]] if longer else []
-        rough = np.concatenate([last[rows, q.shape[1] - count :], *rest], axis=1)
+        descending = last[rows, q.shape[1] - count :][:, ::-1]
+        rough = np.concatenate([descending, *rest], axis=1)
         sides.append(gram_schmidt(W, product(W, q[rows], q[rows].T, W.lift(np.ascontiguousarray(rough))))[0])
     left, right = sides
     turned = _null_turns(W, product(W, left.T, a[:split, split:], right), depth)

@@ -21,9 +21,15 @@ from gtape.base.deadline import tick
 from gtape.symbolic.balls import assume, assumed, filled, mapped, objects, precision
 
 __all__ = [
-    "another_basis", "bases_turned", "degenerate_noted", "note_degenerate", "recorded", "solve_equations", "start",
-    "values_alone", "vectors_unused",
+    "ZERO_SINGULAR_VALUES", "another_basis", "bases_turned", "degenerate_noted", "degenerate_unnoted",
+    "note_degenerate", "recorded", "solve_equations", "start", "values_alone", "vectors_unused",
 ]  # fmt: skip
+
+# The note of a singular value 0, which has one-sided derivatives, unlike eigenvalues that meet and all vectors.
+ZERO_SINGULAR_VALUES = (
+    "some singular values are 0: singular values have a kink there, as the absolute value has at 0, and their vectors "
+    "jump there"
+)
 
 _MANY_BITS = 800  # from here on, a matrix of more digits saves more repetitions than it costs
 
@@ -41,6 +47,11 @@ def start() -> Any:
 def degenerate_noted() -> Block[Any]:
     """Gather the reasons why single outputs are not differentiable although symmetric functions of them may be."""
     return assume("degenerate", [])
+
+
+def degenerate_unnoted() -> Block[Any]:
+    """Take no notes inside the block, because values that notes go with are computed each time, without a memory."""
+    return assume("degenerate", None)
 
 
 def note_degenerate(reason: str) -> None:

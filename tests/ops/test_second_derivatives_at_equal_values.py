@@ -201,15 +201,11 @@ def test_the_check_knows_second_derivatives_at_singular_values_0(name: str) -> N
     assert not judge(f, point, wrong, order=2).ok
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False)),
-        lambda x: (lambda s, u, v: tf.reduce_sum(tf.matmul(u, v, transpose_b=True) ** 3))(*tf.linalg.svd(x)),
-    ],
-    ids=["the nuclear norm", "a function of the vectors of zeros"],
-)
-def test_functions_that_are_not_even_have_no_derivative_at_zeros(f: Any) -> None:
+def test_functions_of_the_vectors_of_zeros_have_no_derivative() -> None:
+    def f(x: Any) -> Any:
+        _, u, v = tf.linalg.svd(x)
+        return tf.reduce_sum(tf.matmul(u, v, transpose_b=True) ** 3)
+
     report = check(f, np.diag([1.0, 0.0, 0.0]))
     assert not report.ok and {x.verdict for x in report.findings if not x.ok} == {"domain"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from flint import arb
 
 from gtape.symbolic.balls import objects, precision, ties_assumed, to_float
+from gtape.symbolic.implicit import degenerate_unnoted
 from gtape.symbolic.program import Node
 from gtape.verify.causes.beside import OtherShapes, beside
 from gtape.verify.causes.complex_parts import in_parts, joined
@@ -24,7 +26,7 @@ from gtape.verify.verdicts.ulp import spacing
 
 __all__ = ["Nearby"]
 
-_AROUND = 2  # random points around a point
+_AROUND = 2  # random directions to points around a point
 
 
 class Nearby(ElementsApart):
@@ -106,13 +108,15 @@ class Nearby(ElementsApart):
         nodes = self.program.nodes
         if sum(int(np.prod(nodes[i[0]].shape)) for i in self.program.sources if i) > ONE_BY_ONE:
             return None
-        with precision(BITS), ties_assumed(), contextlib.suppress(ArithmeticError, TooDeep, OtherShapes):
+        failing = contextlib.suppress(ArithmeticError, TooDeep, OtherShapes)
+        with precision(BITS), ties_assumed(), degenerate_unnoted(), failing:
             self.here = self.shared.get("here", self._evaluated)
             drawn = self.shared.get("around", lambda: [self._drawn() for _ in range(_AROUND)])
-            step = arb(2) ** STEPS[1]
             found = []
-            for k, moves in enumerate(drawn):
-                env = self.shared.get(("around", k), partial(self._beside, moves, step))
+            # Both sides of each direction, because the derivatives on one side agree at a kink.
+            for (k, moves), sign in itertools.product(enumerate(drawn), (1, -1)):
+                step = sign * arb(2) ** STEPS[1]
+                env = self.shared.get(("around", k, sign), partial(self._beside, moves, step))
                 if env is None:
                     return None
                 found.append(in_parts(self.split, self._derived(env, self.derivative)))

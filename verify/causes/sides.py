@@ -17,6 +17,7 @@ import numpy as np
 from flint import arb
 
 from gtape.symbolic.balls import assumed, numbers_shared, objects, precision, ties_assumed, to_float
+from gtape.symbolic.implicit import degenerate_unnoted
 from gtape.symbolic.program import Program
 from gtape.verify.causes.beside import OtherShapes
 from gtape.verify.causes.complex_parts import in_parts, joined
@@ -142,7 +143,8 @@ class Sides(Jumps, Nearby, FurtherDirections):
             cannot be evaluated.
         """
         try:
-            found = self._limits(numbers, jumps)
+            with degenerate_unnoted():  # notes tell of the point, and not of points beside it
+                found = self._limits(numbers, jumps)
         except OtherShapes as e:
             self.open, self.misshapen, found = str(e), True, None
         self.compared = self.compared or found is not None

@@ -28,7 +28,7 @@ from gtape.symbolic.balls import (
     ties_assumed,
     to_float,
 )
-from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
+from gtape.symbolic.implicit import ZERO_SINGULAR_VALUES, bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import (
     MOVES,
@@ -44,6 +44,7 @@ from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, coarsest, dtypes
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.bounds.real_moves import RealMoves, eliminations, real_moves
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
+from gtape.verify.causes.complex_parts import in_parts
 from gtape.verify.causes.conventions import (
     flipped_branches,
     has_a_value_alone,
@@ -865,13 +866,23 @@ class Judgement(Causes):
             oracle, exact, failures = self.with_broken_ties(report, oracle, exact, failures)
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_crossed_kinks(report, oracle, exact, failures)
+        one_sided: Sides | None = None
+        kinked: list[Finding] = []
+        zeros = zeros_of_singular_values(oracle, order) if ZERO_SINGULAR_VALUES in degenerate else []
         if degenerate and ((failures and order > 1) or depends_on_bases(self.oracle, exact, derivative)):
             report.findings = self.wrong_beside(oracle)
             around = None if report.findings else self.sides().around()
-            if around is None:
-                report.findings = report.findings or [no_derivative(degenerate, order)]
-                return
-            exact, failures = around, []
+            if around is not None:
+                exact, failures = around, []
+            else:
+                if zeros and not (report.findings or failures):
+                    one_sided = self.with_one_sided_derivatives(exact)
+                if one_sided is None:
+                    report.findings = report.findings or [no_derivative(degenerate, order)]
+                    return
+                kinked = zeros
+        if zeros and not kinked and values_depend_on_bases(self.oracle, oracle):
+            kinked = zeros
         if failures:
             report.findings = self.blamed(oracle, failures)
             self.measure_at_zeros(report.findings)
@@ -888,7 +899,7 @@ class Judgement(Causes):
             return
         met = self.kinks(oracle)
         choices, guards = choices_met(program, oracle, order, self.derivative)
-        met += choices
+        met += choices + kinked
         if self.shared is not None:
             others = degenerate or oracle.flips or oracle.read or oracle.broken or not agreed
             self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
@@ -899,7 +910,7 @@ class Judgement(Causes):
         if without:  # otherwise the function as a whole has values on a side
             alone, exact, got = without_derivative(without, alone, exact, got, order, claimed=self.claimed)
         if (met or guards) and not self.crossed:
-            sides = self.sides()
+            sides = one_sided or self.sides()
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(
                 sides, near, got, met, order, guards=guards, claimed=self.claimed,
@@ -942,6 +953,19 @@ class Judgement(Causes):
             f.order = order
             findings.append(f)
         report.findings = findings
+
+    def with_one_sided_derivatives(self, exact: list[Any]) -> Sides | None:
+        """The sides of the point, if the function as a whole is continuous there and has finite one-sided derivatives.
+
+        Parameters
+        ----------
+        exact : list of object arrays of enclosures, or None
+            The derivative by the conventions of the ops.
+        """
+        sides = self.sides()
+        sides.looks_for_poles = True
+        has_limits = sides.limits(in_parts(sides.split, exact)) is not None
+        return sides if has_limits and not sides.jumps else None
 
     def measure_at_zeros(self, findings: list[Finding]) -> None:
         """Measure wrong numbers in place of exact zeros by the terms that cancel to the zeros, in place.
@@ -1214,6 +1238,49 @@ def depends_on_bases(oracle: Callable[[], Oracle], here: list[Any], derivative: 
         except ArithmeticError:
             return True
     return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
+
+
+def values_depend_on_bases(oracle: Callable[[], Oracle], here: Oracle) -> bool:
+    """Whether another choice of the vectors of singular values 0 changes the function itself.
+
+    Parameters
+    ----------
+    oracle : callable
+        Returns a new oracle.
+    here : Oracle
+        With the values of all nodes for the usual choice.
+    """
+    if not uses_vectors(here):
+        return False
+    with bases_turned():
+        other = oracle()
+        try:
+            other.evaluate()
+        except Undecided:
+            raise
+        except ArithmeticError:
+            return False
+    program = here.program
+    read = [(i, here.cotangent(i) != 0 if i in program.outputs else True) for i in program.primals]
+    return any(_differ(np.where(mask, here.env[i], 0), np.where(mask, other.env[i], 0)) for i, mask in read)
+
+
+def zeros_of_singular_values(oracle: Oracle, order: int) -> list[Finding]:
+    """A `convention` finding for each op along the way that has singular values 0.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    order : int
+    """
+    found = []
+    for node in filter(factorises, oracle.program.nodes):
+        with degenerate_noted() as reasons:
+            node.apply(BALLS, [oracle.env[j] for j in node.inputs])
+        if ZERO_SINGULAR_VALUES in reasons:
+            found.append(Finding("convention", order=order, at=node, inside=True, reason=ZERO_SINGULAR_VALUES))
+    return found
 
 
 def precisions_of(program: Program) -> tuple[int, ...]:
