@@ -59,6 +59,8 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
     seed = np.array(np.broadcast_to(eye, (size, rows, *inner)))
     made = _told(session, target, seed, [source], mode)[0] if target._layout.inexact and size else None
     if made is None or not source._layout.inexact:
+        if mode and target._layout.inexact:
+            late.flag.check_jacobian(session, target, [source], [None], mode=mode)
         return wrap(np.zeros((rows, *inner, *source._layout.shape[1:]), source._layout.dtype))
     axes = (1, 0, *range(2, 1 + len(source._layout.shape)))
     world: Any = TAPE if isinstance(made, Tensor) else NUMPY

@@ -139,6 +139,8 @@ class Session:
     custom = False
     # Whether an accumulator opened the session for the slopes of cotangents (see `gtape.engine.nesting`).
     of_slopes = False
+    # For a check: whether values that may have come back are findings.
+    strict = False
     # Whether `gtape.verify.check` made the session. `check` itself looks for gradients without a record.
     of_check = False
     # For a check: whether ops on results of all other sessions are recorded, too, although no gradient reaches these.
@@ -157,8 +159,10 @@ class Session:
     # refer back to the session, until the session is closed.
     branches: Any = ()
     conversions: Any = ()
-    # For a check: the number of the first conversion of a source, and the constants that were alive before it.
+    # For a check: the number of the first conversion of a source, and the constants that were alive before it. The same
+    # for the first conversion of any tensor, if the check is strict.
     alive: Any = None
+    alive_first: Any = None
     # For a check: the indices and masks that decisions gave, because the program may read their sizes.
     decisions: Any = ()
     # For a check that runs a function again: the values to which conversions hold, by the place of the conversion.
@@ -1009,7 +1013,7 @@ def close(session: Session, *, unused: bool = False) -> None:
     if session.trace:
         session.branches = session.conversions = session.assignments = session.starts = session.entries = ()
         session.decisions = ()
-        session.alive = None
+        session.alive = session.alive_first = None
     alone, session.alone = session.alone, NO_TAPES  # breaks the cycle of TapeSet and session
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()

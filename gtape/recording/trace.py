@@ -17,9 +17,9 @@ from gtape.recording.record import NO_TAPES, STEP, TAPES, Session, TapeSet, coun
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
     "called_within_assertions", "conversions_made", "decisions_made", "entries_made", "floats_in", "has_long_numbers",
-    "is_start", "note_assignment", "note_branch", "note_conversion", "note_decision", "note_entry", "note_params",
-    "note_reading", "note_return", "note_start", "note_step", "note_stop", "recording_elsewhere", "starts_made",
-    "stops_made", "user_line",
+    "is_older", "is_start", "note_assignment", "note_branch", "note_conversion", "note_decision", "note_entry",
+    "note_params", "note_reading", "note_return", "note_start", "note_step", "note_stop", "recording_elsewhere",
+    "starts_made", "stops_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -466,7 +466,7 @@ def note_conversion(tensor: Any, made: Any) -> Any:
     found.is_shown = asking is not None and _is_for_people(asking)
     if _may_be_equal_by_chance(found):
         found.is_whole = asking is not None and isinstance(made, float) and is_asked_for_truth(asking)
-        _note_alive(sessions, found)
+    _note_alive(sessions, found)
     _append_to(sessions, "conversions", found)
     if not (found.is_shown or _is_formatting()):
         if isinstance(made, int) or getattr(made, "dtype", np.dtype(float)).kind in "biu":
@@ -483,22 +483,26 @@ def _may_be_equal_by_chance(found: Conversion) -> bool:
 
 
 def _note_alive(sessions: list[Session], found: Conversion) -> None:
-    """Note the constants that are older than a conversion, once in each session, because the search takes long.
+    """Note the constants that are older than a conversion, because a target or a constant may be one of them.
 
+    The first conversion of a source counts, and under strict the first one of all, because the search takes long.
     `check` runs the function again instead.
     """
-    fresh = [s for s in sessions if s.trace and s.alive is None and not s.of_check]
-    alive = ConstantsAlive() if fresh else None
-    for session in fresh:
+    noting = [s for s in sessions if s.trace and not s.of_check]
+    by_chance, lets_out = _may_be_equal_by_chance(found), not (found.is_shown or found.by_library or found.is_whole)
+    of_source = [s for s in noting if by_chance and s.alive is None]
+    of_any = [s for s in noting if lets_out and s.strict and s.alive_first is None]
+    alive = ConstantsAlive() if of_source or of_any else None
+    for session in of_source:
         session.alive = found.number, alive
+    for session in of_any:
+        session.alive_first = found.number, alive
 
 
-def _is_older(session: Session, conversion: Conversion, constant: Any) -> bool:
+def is_older(session: Session, conversion: Conversion, constant: Any) -> bool:
     """Whether a constant certainly existed before a value left."""
-    if session.alive is None:
-        return False
-    number, alive = session.alive
-    return bool(conversion.number <= number and alive.has(constant))
+    noted = [made for made in (session.alive, session.alive_first) if made is not None]
+    return any(conversion.number <= number and alive.has(constant) for number, alive in noted)
 
 
 def _like(made: Any, value: Any) -> Any:
@@ -522,7 +526,9 @@ def stops_made(session: Any) -> list[Any]:
 
 def note_reading(tensor: Any, *, by_library: bool = False) -> None:
     """Note a tensor whose value an op reads as plain numbers, because no tape follows the numbers."""
-    _append_to(_noting(tensor), "conversions", Conversion(tensor, tensor._value, by_library))
+    sessions, found = _noting(tensor), Conversion(tensor, tensor._value, by_library)
+    _note_alive(sessions, found)
+    _append_to(sessions, "conversions", found)
 
 
 def note_assignment(stack: Any, variable: Any) -> None:
@@ -600,7 +606,7 @@ def note_return(stack: Any, constant: Any) -> bool:
             for made in session.conversions:
                 if not any(constant is r.constant for r in made.returns):
                     found = made.found_in(constant)
-                    if found is not None and not (_is_older(session, made, constant) or is_literal(constant)):
+                    if found is not None and not (is_older(session, made, constant) or is_literal(constant)):
                         made.returns.append(found)
                         certain = certain or found.certain
     return certain

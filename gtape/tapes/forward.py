@@ -14,7 +14,7 @@ from gtape.base.blocks import Leaving
 from gtape.base.imports import library
 from gtape.base.layout import FLOAT, Layout, layout_of
 from gtape.base.shown import shown
-from gtape.base.verification import is_switched_off, verify_mode
+from gtape.base.verification import Options, is_switched_off, verify_mode
 from gtape.engine.fast.layouts import key_of
 from gtape.engine.fast.source import Writer
 from gtape.engine.fast.steps import FAMILIAR, FAULTS, MOST_ELEMENTS, remember, sample_of
@@ -249,6 +249,8 @@ class ForwardAccumulator:
         self._mode = verify_mode()
         self._push = _Push()
         self._session = Session(forward=self._push, trace=bool(self._mode))
+        if self._mode:
+            self._session.strict = Options.of(self._mode).strict
         self._push.session = weakref.ref(self._session)
         record.begin(self._session)
         self._directions: list[tuple[Any, Tensor]] = []  # for checks only
@@ -360,7 +362,8 @@ class ForwardAccumulator:
             raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({shown(x)})")
         record.note_asked([x])
         found = self._push.tangent(x)
-        if self._mode and x._layout.inexact and _traced(x._record) and not is_switched_off():
+        left = found is None and bool(self._session.conversions)  # the target may depend on values that left
+        if self._mode and x._layout.inexact and (left or _traced(x._record)) and not is_switched_off():
             late.flag.check_jvp(
                 self._session,
                 [p for p, _ in self._directions],

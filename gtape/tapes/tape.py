@@ -14,7 +14,7 @@ from gtape.base.imports import library
 from gtape.base.layout import FLOAT
 from gtape.base.scalars import truth_of
 from gtape.base.shown import shown
-from gtape.base.verification import BLOCKS, Mode, checked_mode, is_switched_off, verify_mode
+from gtape.base.verification import BLOCKS, Mode, Options, checked_mode, is_switched_off, verify_mode
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import batch_jacobian, jacobians, release
 from gtape.engine.requests import (
@@ -152,6 +152,8 @@ class GradientTape:
         )
         if not self._watch_accessed:
             session.watch_accessed = False
+        if trace:
+            session.strict = Options.of(mode).strict
         return session
 
     def __enter__(self) -> GradientTape:

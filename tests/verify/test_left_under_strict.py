@@ -347,3 +347,70 @@ def test_another_thread_may_read_for_people_after_the_target_and_after_the_block
     with tape:
         z = x * factor
     assert tape.gradient(z, x) == 9.0
+
+
+def _ask(how: str, f: F, v: Any) -> Any:
+    """A derivative under strict by one of the four ways; None or zeros without a path."""
+    with tf.verifying("strict"):
+        if how == "jvp":
+            with tf.autodiff.ForwardAccumulator(v, tf.ones_like(v)) as accumulator:
+                y = f(v)
+            return accumulator.jvp(y)
+        with tf.GradientTape() as tape:
+            y = f(v)
+        return getattr(tape, how)(tf.reshape(y, [1, -1]) if how == "batch_jacobian" else y, v)
+
+
+DETACHED: dict[str, F] = {
+    "a function by NumPy": lambda v: tf.reduce_mean(tf.constant(np.square(v.numpy()))),
+    "results in a list": lambda v: tf.reduce_mean(np.stack([a.numpy() for a in tf.unstack(tf.reshape(v * v, [-1]))])),
+    "a constant of floats": lambda v: tf.constant([float(a) ** 2 for a in tf.reshape(v, [-1])]),
+    "a converted float": lambda v: tf.convert_to_tensor(float(v[0, 0]) ** 2),
+    "a float beside an older constant": lambda v: tf.constant(1.0) + float(v[0, 0]) ** 2,
+    "an op on an array": lambda v: tf.square(v.numpy() * 3),
+    "the array itself": lambda v: tf.reduce_sum(v.numpy()),
+    "a custom gradient on an array": lambda v: tf.custom_gradient(lambda c: (c * c, lambda g: g))(np.exp(v.numpy())),
+    "a variable that takes a function": lambda v: tf.Variable(np.exp(v.numpy()), trainable=False),
+    "a variable that is read": lambda v: tf.Variable(np.exp(v.numpy()), trainable=False) * 1.0,
+    "a mapped function": lambda v: tf.map_fn(tf.exp, tf.constant(np.square(v.numpy()))),
+    "a compiled function": lambda v: tf.function(lambda c: c * c)(tf.constant(np.square(v.numpy()))),
+    "draws around it": lambda v: tf.random.normal([3], float(v[0, 0]) ** 2),
+}
+
+
+@pytest.mark.parametrize("value", [1.0, 0.3123456789])
+@pytest.mark.parametrize("how", ["gradient", "jacobian", "batch_jacobian", "jvp"])
+@pytest.mark.parametrize("f", DETACHED.values(), ids=DETACHED)
+def test_a_target_that_left_the_tape_whole_passes_never(f: F, how: str, value: float) -> None:
+    v = tf.Variable([[value, 2.0]])
+    with pytest.raises(tf.VerificationError, match=r"undecided|unconnected") as raised:
+        _ask(how, f, v)
+    assert all(finding.line for finding in raised.value.report.findings)
+
+
+def test_a_loss_by_numpy_of_a_model_is_undecided_at_the_line_that_reads_the_output() -> None:
+    model, data = tf.keras.Sequential([tf.keras.layers.Dense(1)]), np.ones((4, 2), np.float32)
+    model(data)
+    with tf.verifying("strict"), tf.GradientTape() as tape:
+        outputs = model(data)
+        loss = tf.reduce_mean(np.square(outputs.numpy() - 1.0))
+    with pytest.raises(tf.VerificationError, match="undecided") as raised:
+        tape.gradient(loss, model.trainable_variables)
+    assert raised.value.report.findings[0].line[2].startswith("test_a_loss_by_numpy_of_a_model")
+
+
+OLDER: dict[str, F] = {
+    "a constant": lambda v: (tf.constant([3.0]), v.numpy())[0],
+    "a result of constants": lambda v: (tf.square(tf.constant([3.0])), float(v[0, 0]), v.numpy())[0],
+    "a constant before a text": lambda v: (print(v), f"{v}", tf.constant([3.0]))[-1],
+    "a whole number": lambda v: (int(v[0, 0]), np.size(v), tf.constant([3.0]))[-1],
+    "a value that was stopped": lambda v: tf.reduce_mean(tf.constant(np.square(tf.stop_gradient(v).numpy()))),
+    "a stopped target": lambda v: (float(v[0, 0]), tf.stop_gradient(v * v))[-1],
+    "a variable": lambda v: (tf.Variable([2.0], trainable=False), float(v[0, 0]))[0],
+}
+
+
+@pytest.mark.parametrize("how", ["gradient", "jacobian", "jvp"])
+@pytest.mark.parametrize("f", OLDER.values(), ids=OLDER)
+def test_a_target_that_is_older_than_the_value_which_left_passes(f: F, how: str) -> None:
+    assert _ask(how, f, tf.Variable([[1.25, 2.0]])) is None

@@ -13,6 +13,7 @@ came back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ import numpy as np
 from gtape import nest
 from gtape.base.escaping import place_text
 from gtape.base.quiet import quietly
-from gtape.recording.record import SEQ, off
+from gtape.recording.record import SEQ, STEP, TAPES, off
 from gtape.recording.trace import (
     Conversion,
     Return,
@@ -30,6 +31,7 @@ from gtape.recording.trace import (
     entries_made,
     floats_in,
     has_long_numbers,
+    is_older,
     starts_made,
     stops_made,
 )
@@ -37,6 +39,7 @@ from gtape.recording.undoing import repeating
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import convert_to_tensor, is_tensor, wrap
+from gtape.tensors.variable import Variable
 from gtape.verify.judging.again import Again
 from gtape.verify.judging.branches_beside import BranchesBeside
 from gtape.verify.judging.connected import bodiless, followed, order_of
@@ -382,7 +385,9 @@ class Left:
         repeats: Callable[[Conversion], bool] = lambda _: False,
     ) -> None:
         self._still, self._repeats = still, repeats
-        numbers = [t._record[SEQ] for t in targets if t._record is not None]
+        # Targets that no tape recorded. Only their age tells if a value that left can have come back in them.
+        self._unrecorded = [t for t in targets if _is_unrecorded(t, session)]
+        numbers = [t._record[SEQ] for t in targets if t._record is not None] + [-math.inf for _ in self._unrecorded]
         before = [c for c in conversions_made(session) if numbers and c.number > min(numbers)]
         starts = starts_made(session)
         self._conversions: list[Conversion] = []
@@ -585,6 +590,8 @@ class Left:
         """
         if c.is_shown:
             return False
+        if not (c.by_library or c.by_variable) and any(self._may_hold(t, c) for t in self._unrecorded):
+            return True
         known = [r.constant for r in self.returned()]
         entered = starts_made(self._session) + ([] if c.by_library or c.by_variable else entries_made(self._session))
         later = [v for v, number in entered if number < c.number]
@@ -616,6 +623,19 @@ class Left:
             if any(is_floating(n.output) for n in constants):
                 return True
         return False
+
+    def _may_hold(self, target: Any, c: Conversion) -> bool:
+        """Whether a target that no tape recorded may be a function of a value that left."""
+        value = target._value
+        if isinstance(target, Variable):
+            return any(value is v and number < c.number for v, number in starts_made(self._session))
+        return not (is_older(self._session, c, value) or any(value is v for v in stops_made(self._session)))
+
+
+def _is_unrecorded(target: Any, session: Any) -> bool:
+    """Whether no op and no leaf of a tape is the record of a target."""
+    record = target._record
+    return record is None or (record[STEP] is None and session not in record[TAPES].sessions)
 
 
 def _told(c: Conversion, op: Node | None, order: int) -> Finding:
