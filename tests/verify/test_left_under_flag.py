@@ -341,6 +341,50 @@ def test_a_value_that_changes_the_second_derivative_alone_is_told_there(f: F, dt
     assert [g.order for g in raised.value.report.findings if not g.ok] == [2]
 
 
+def _norms(x: Any) -> Any:
+    return tf.reduce_sum(tf.square(tf.nn.l2_normalize(x, 1)), 1) - 1.0
+
+
+def _circle(x: Any) -> Any:
+    return tf.square(tf.sin(x)) + tf.square(tf.cos(x)) - 1.0
+
+
+TIED: dict[str, F] = {
+    "a power of norms": lambda x: tf.reduce_sum(_norms(x) ** 2),
+    "relu of norms": lambda x: tf.reduce_sum(tf.nn.relu(_norms(x))),
+    "a power of sines": lambda x: tf.reduce_sum(_circle(x) ** 2),
+    "relu of sines": lambda x: tf.reduce_sum(tf.nn.relu(_circle(x))),
+    "the maximum of sines": lambda x: tf.reduce_sum(tf.maximum(_circle(x), 0.0)),
+}
+
+
+@pytest.mark.parametrize("tied", TIED.values(), ids=TIED)
+def test_equal_numbers_elsewhere_make_no_harmless_value_that_left_a_fault(tied: F) -> None:
+    x = np.array(ROWS)
+
+    def shifted(x: Any) -> Any:
+        m = tf.constant(tf.reduce_logsumexp(x, 1, keepdims=True).numpy())
+        return tf.reduce_sum(tf.math.log(tf.reduce_sum(tf.exp(x - m), 1, keepdims=True)) + m)
+
+    assert gradient(lambda x: shifted(x) + tied(x), x, True) is not None
+    with pytest.raises(tf.VerificationError, match="unconnected"):
+        gradient(lambda x: tf.reduce_sum(x * tf.exp(x).numpy()) + tied(x), x, True)
+
+
+def test_a_value_that_left_is_undecided_if_the_exact_derivative_stays_open() -> None:
+    x = np.array(ROWS)
+
+    def shifted(x: Any) -> Any:
+        m = tf.constant(tf.reduce_logsumexp(x, 1, keepdims=True).numpy())
+        open_ = tf.reduce_sum(tf.math.log(_circle(x)))  # the logarithm of an exact zero
+        return tf.reduce_sum(tf.math.log(tf.reduce_sum(tf.exp(x - m), 1, keepdims=True)) + m) + open_
+
+    with pytest.raises(tf.VerificationError) as raised, np.errstate(all="ignore"):
+        gradient(shifted, x, "strict")
+    left = [f for f in raised.value.report.findings if f.reason.startswith("a value leaves the tape here, and comes")]
+    assert [(f.verdict, f.line[2]) for f in left] == [("undecided", "shifted")]
+
+
 def test_digits_that_a_returned_value_lost_are_missing_from_the_derivative() -> None:
     with pytest.raises(tf.VerificationError) as raised:
         gradient(lambda x: tf.square(x - float((x + 1e16) - 1e16)), np.asarray(0.3), True)

@@ -482,12 +482,19 @@ class Left:
         nodes = [program.nodes[i] for i in program.ancestors(program.outputs)]
         back = {r.conversion: None for r, _ in program.returned.values()}
         findings = []
-        if program.returned and changes(program, seeds):
+        changed = changes(program, seeds) if program.returned else False
+        if changed is not False:
             # A number that is equal by chance counts as a return, too, if this explains why nothing changes.
             every = widened(self.returns(certain=False))
-            if len(every.returned) == len(program.returned) or changes(every, seeds):
-                moving = [c for c in back if changes(program, seeds, [c])] or list(back)
-                findings += [self._told_of(c, program, nodes, order) for c in moving]
+            if len(every.returned) > len(program.returned):
+                by_every = changes(every, seeds)
+                changed = by_every and changed
+        if changed is not False:
+            by_each = {c: changes(program, seeds, [c]) for c in back}
+            moving = {c: by for c, by in by_each.items() if by is not False} or dict.fromkeys(back, changed)
+            findings += [
+                self._told_of(c, program, nodes, order) if by else _unsure(c, order) for c, by in moving.items()
+            ]
         if self._reads:
             findings += self._replaced(widened(self.returns(by_first=True)), seeds, back, order)
         for c in self._conversions:
@@ -537,15 +544,19 @@ class Left:
             made.sources = [[i for i in nodes if i in values] for nodes in made.sources]
             return made
 
-        def moves(some: Collection[Conversion]) -> bool:
+        def moves(some: Collection[Conversion]) -> bool | None:
             return differ(program, by(read, {*some, *behind}), seeds)
 
-        if not found or not moves(found):
+        moved = moves(found) if found else False
+        if moved is False:
             return []
         pairs = zip(self._sources, program.sources, strict=True)
         last = {i for s, ends in pairs for i in ends if reads.is_last(s._record[SEQ], nodes[i].output)}
-        if not differ(program, by(last), seeds):
+        not_last = differ(program, by(last), seeds)
+        if not_last is False:
             return []
+        if not (moved and not_last):
+            return [_unsure(c, order) for c in found][:1]
         lines = dict.fromkeys(c.line for c in [c for c in found if moves([c])] or found)
         return [Finding("unconnected", order=order, line=line, reason=_REPLACED) for line in lines]
 
@@ -645,6 +656,15 @@ def _told(c: Conversion, op: Node | None, order: int) -> Finding:
         "or by gtape.stop_gradient if it is meant as a constant"
     )
     return Finding("unconnected", order=order, line=c.line, reason=reason, cause=_COMES_BACK)
+
+
+def _unsure(c: Conversion, order: int) -> Finding:
+    """The finding about a value that came back, if no precision shows whether the exact derivative changes."""
+    reason = (
+        "a value leaves the tape here, and comes back as a constant: nothing shows if the derivative depends on it, "
+        f"because the exact derivative stays open; {_ADVICE}, or by gtape.stop_gradient if it is meant as a constant"
+    )
+    return Finding("undecided", order=order, line=c.line, reason=reason)
 
 
 def _reader_of(program: Program, nodes: list[Node], c: Conversion) -> Node | None:
