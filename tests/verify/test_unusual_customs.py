@@ -1313,3 +1313,35 @@ def test_a_wrong_gradient_by_the_argument_is_found_beside_a_tape_on_the_captured
     assert of_captured.gradient(z, x).numpy() == 288.0
     with pytest.raises(tf.VerificationError, match="times returns is not the derivative of its body"):
         of_argument.gradient(z, c)
+
+
+@tf.custom_gradient
+def _ratio(h: Any) -> Any:
+    return h / h, lambda g: 0.0 * g
+
+
+@tf.custom_gradient
+def _parts(h: Any) -> Any:
+    return (h / h, tf.abs(h)), lambda a, b: 0.0 * a
+
+
+NESTED: dict[str, Any] = {
+    "the inner result": lambda h: _ratio(h),
+    "an op on the inner result": lambda h: _ratio(h) * 2.0,
+    "one of two inner results": lambda h: _parts(h)[0],
+    "two levels": lambda h: tf.custom_gradient(lambda k: (_ratio(k), lambda g: 0.0 * g))(h),
+}
+
+
+@pytest.mark.parametrize("inner", NESTED.values(), ids=NESTED)
+@pytest.mark.parametrize("slope", [0.0, 1.0])
+def test_an_overflow_inside_nested_custom_gradients_has_a_verdict(inner: Any, slope: float) -> None:
+    @tf.custom_gradient
+    def outer(x: Any) -> Any:
+        return inner(tf.exp(x)), lambda g: slope * g
+
+    found = [(f.verdict, f.op) for f in check(outer, tf.constant(100.0)).findings if not f.ok]
+    if slope:  # the body is constant
+        assert found in ([("rule", "outer")], [("range", "exp")])
+    else:
+        assert not found

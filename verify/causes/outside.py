@@ -161,8 +161,23 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
                 by_custom = _by_custom(program, readers[0]) if node.kind == "const" and readers else None
                 return by_custom or Finding("domain", reason=_held(node, v), ok=False)
             if _matters(program, node, got):
-                return _by_custom(program, node) or _described(program, node, v, k)
+                return _by_custom(program, node) or _described(program, *_origin(program, node, v, k))
     return None
+
+
+def _origin(program: Program, node: Node, v: Any, k: int) -> tuple[Node, Any, int]:
+    """The first op inside a custom gradient that gave an infinity or NaN, with the output and its number.
+
+    Only ops have exact values of their own. Any other node stands for itself.
+    """
+    if node.kind != "custom":
+        return node, v, k
+    for inner in [program.nodes[i] for i in program.ancestors(node.body)]:
+        values = inner.output if isinstance(inner.output, tuple) else (inner.output,)
+        for place, made in enumerate(map(np.asarray, values)):
+            if inner.kind == "op" and made.dtype.kind in "fc" and not (np.isfinite(made).all() or _asked_for(inner)):
+                return inner, made, place
+    return node, v, k
 
 
 def _held(node: Node, v: Any) -> str:
