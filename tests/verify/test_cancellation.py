@@ -282,6 +282,23 @@ def test_the_reach_of_numbers_of_all_magnitudes_has_a_tail_on_the_sides_that_occ
     assert reach(-near, False) > 1e12
 
 
+FINITE: dict[str, tuple[Any, float]] = {  # functions and points where the program's own derivative is a finite number
+    "few roundings": (lambda x: tf.sin(x) * x, 0.3),
+    "a program that loses digits": (lambda x: (1 - tf.cos(x)) / x**2, 1e-4),
+    "a problem that loses digits": (lambda x: tf.sin(1e16 * x), 0.3),
+}
+
+
+@pytest.mark.parametrize("claim", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("f", "at"), FINITE.values(), ids=FINITE)
+def test_a_claim_that_is_not_finite_is_called_so_where_the_program_gives_a_finite_number(
+    f: Any, at: float, claim: float
+) -> None:
+    (found,) = judge(f, at, claim).findings
+    assert not found.ok and found.verdict == "unstable"
+    assert found.reason.startswith("not finite, though the derivative is")
+
+
 ACCEPTED: dict[str, tuple[Any, Any, Any]] = {
     "the other branch": (lambda x: tf.nn.relu(3.0 - x * 10.0), 0.3, 0.0),  # half a unit of x crosses the kink
     "this branch": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 1.0),

@@ -240,6 +240,31 @@ def test_a_claim_between_0_and_a_subnormal_number_is_no_flush(share: float) -> N
     assert not judge(small, at, share * right).ok
 
 
+FLUSHED: dict[str, tuple[Any, Any]] = {  # functions and points where the exact derivative is subnormal
+    "one op": (tf.exp, -720.0),
+    "one op in float32": (tf.exp, np.float32(-100.0)),
+    "a product": (lambda x: tf.exp(x) * x, -730.0),
+    "a bell": (lambda x: tf.exp(-x * x), 27.17),
+    "a smaller bell": (lambda x: tf.exp(-x * x), 27.2),
+    "a large factor": (lambda x: 1e6 * tf.exp(x), -740.0),
+    "a large factor of few digits": (lambda x: 1e6 * tf.exp(x), -742.0),
+    "an array": (lambda x: tf.reduce_sum(tf.exp(x)), np.array([-720.0, -730.0])),
+}
+
+
+@pytest.mark.parametrize(("f", "at"), FLUSHED.values(), ids=FLUSHED)
+def test_a_claim_of_0_for_a_subnormal_derivative_is_out_of_range_without_alarm(f: Any, at: Any) -> None:
+    report = judge(f, at, np.zeros_like(at))
+    assert report.ok and {found.verdict for found in report.findings} == {"range"}, report
+
+
+@pytest.mark.parametrize(
+    ("f", "at"), [(tf.exp, -700.0), (lambda x: 1e6 * tf.exp(x), -722.0), (tf.exp, np.float16(-11.0))]
+)
+def test_a_claim_of_0_fails_for_a_derivative_that_no_machine_flushes(f: Any, at: Any) -> None:
+    assert not judge(f, at, np.zeros_like(at)).ok
+
+
 @pytest.mark.parametrize("shape", [(), (2,)])
 @pytest.mark.parametrize("point", [-371.5, -371.7, -371.8, -372.0])
 def test_a_zero_at_the_bound_of_subnormal_derivatives_has_a_harmless_verdict(

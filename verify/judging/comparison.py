@@ -122,6 +122,10 @@ class Causes:
         """
         return None
 
+    def in_floats(self, s: int) -> Any:
+        """The numbers of array `s` that the program itself gives in floats; None if they are unknown."""
+        return None
+
     def declared(self) -> float:
         """The largest error that an elementwise op or partial declares, in ULP."""
         raise NotImplementedError
@@ -754,12 +758,18 @@ class Comparison:
         if not open_.any():
             self._tell([*told, by_problem, over_range, at_zero], s, e, g, distances, zero, moved)
             return
+        held = self._held(s, g, high)
+        if self._causes.claimed and dtype.kind == "f":
+            # A claim may be 0, because some machines flush subnormal numbers, except those of half precision.
+            tiny = min(float(np.finfo(held.coarsest).tiny), float(np.finfo(np.float32).tiny))
+            flushed = open_ & (g == 0) & ~zero & (np.abs(high) < tiny)
+            told.append(Told(flushed, "range", _subnormal(held.coarsest)))
+            open_ = open_ & ~flushed
         loose = moved
         for runs in (RUNS, MANY_RUNS):
             loose = np.maximum(moved, self._bound("bounds", s, runs, shape=g.shape))
             if not (open_ & ~(off <= tight + loose)).any():
                 break
-        held = self._held(s, g, high)
         by_roundings, open_, ulps = self._by_roundings(s, dtype, distances, held, open_, loose)
         told += by_roundings
         half = np.maximum(held.digits / 2, _UNITS)
@@ -795,10 +805,13 @@ class Comparison:
         none = open_ & ~finite & (high != 0) & (loose * LOST >= np.abs(high))
         if none.any():  # products with such a number are lost, too
             none = open_ & ~finite
+            if self._causes.claimed:  # another program made the numbers, and this one may give finite numbers
+                own = self._ask("in_floats", s)
+                none = none & np.logical_not(own is None or np.isfinite(own))
         open_ = open_ & ~none
 
         told += [by_problem, at_zero]  # an exact zero says least about lost digits
-        # Underflow takes digits of subnormal numbers. A claim may be 0, on a machine that flushes them.
+        # Underflow takes digits of subnormal numbers.
         subnormal = cancelled & (high != 0) & (np.abs(high) < float(np.finfo(held.coarsest).tiny))
         flushed = subnormal & (lost <= half)
         if self._causes.claimed and dtype.kind == "f":
@@ -813,7 +826,7 @@ class Comparison:
         told += by_ops
         for t in (*by_ops, *by_rules_of_ops):
             cancelled = cancelled & ~t.mask
-        told.append(Told(flushed, "range", f"the exact derivative is a subnormal number of {held.coarsest.name}"))
+        told.append(Told(flushed, "range", _subnormal(held.coarsest)))
         half_lost = cancelled & (lost > half)
         if half_lost.any():
             decimal = half_lost & (off <= tight + self._bound("moved_decimals", s, shape=g.shape))
@@ -1016,6 +1029,10 @@ _ADDED = "the roundings of the program's ops add up, and none is magnified"
 
 def _added_up(dtype: Any, coarse: Any) -> str:
     return _ADDED if coarse == dtype else f"{_ADDED}; the program computes in {coarse.name} on the way"
+
+
+def _subnormal(dtype: Any) -> str:
+    return f"the exact derivative is a subnormal number of {dtype.name}"
 
 
 def _moved_by(times: float) -> str:

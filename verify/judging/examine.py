@@ -448,6 +448,10 @@ class Gradient(Judgement):
             self.checked_ops = ops
         return super().followed(s)
 
+    def in_floats(self, s: int) -> Any:
+        with np.errstate(all="ignore"):
+            return gradient(self.program, self.seeds, Floats(self.program))[s]
+
     def overflow(self) -> Cause | None:
         return overflows_in_floats(self.program, self.seeds)
 
