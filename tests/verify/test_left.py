@@ -546,3 +546,20 @@ def test_a_size_that_comes_back_counts_from_the_order_whose_derivative_it_change
     f, right = OF_SIZES[name]
     for order in (1, 2):
         assert check(f, 0.0, order=order).ok == (order <= right)
+
+
+WHOLE: dict[str, F] = {
+    "a sum of the array": lambda x: tf.reduce_sum(x.numpy()),
+    "a sum by asarray": lambda x: tf.reduce_sum(np.asarray(x)),
+    "ops on a constant": lambda x: tf.exp(tf.reduce_sum(tf.constant(x.numpy()))) + 1.0,
+    "a term beside it": lambda x: tf.reduce_sum(x) + tf.reduce_sum(tf.constant(x.numpy())),
+    "a custom gradient": lambda x: tf.custom_gradient(lambda c: (c * c, lambda g: 2.0 * g))(x.numpy()),
+}
+
+
+@pytest.mark.parametrize("point", [[1.0, 2.0], [1.2345678, 2.3456789]])
+@pytest.mark.parametrize("f", WHOLE.values(), ids=WHOLE)
+def test_ops_on_a_value_that_left_are_no_branch(f: F, point: list[float]) -> None:
+    found = [g for g in check(f, np.array(point, np.float32)).findings if not g.ok]
+    assert [g.verdict for g in found] == ["unconnected"]
+    assert "comes back as a constant" in found[0].reason and "branch" not in found[0].reason

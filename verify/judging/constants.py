@@ -33,7 +33,7 @@ class Constants:
         The place of a constant in the first program -> its value in the first run and in the second run, as arrays.
         Only constants that differ.
     shared : dict
-        The place of each constant -> its place in the second program.
+        The place of each constant -> its place in the second program, where it may be the result of ops on constants.
     """
 
     def __init__(self, program: Program) -> None:
@@ -52,6 +52,14 @@ class Constants:
                 node.output = value
             else:
                 node.params = _replaced(node.params, which, value)
+        return made
+
+    def folded(self, index: int) -> Node:
+        """A node that no source varies, as a constant of the second program."""
+        self.program = copy.copy(self.program)
+        self.program.nodes = list(self.program.nodes)
+        old = self.program.nodes[index]
+        made = self.program.nodes[index] = Node(index, "const", old.output, old.seq)
         return made
 
     def are_equal(self, other: Constants) -> bool:
@@ -89,7 +97,9 @@ def constants(
             continue
         seen.add(pair)
         i, j = pair
-        a, b = program.nodes[i], other.nodes[j]
+        a, b = program.nodes[i], found.program.nodes[j]
+        if a.kind in ("leaf", "const") and _is_idle(other, j):
+            b = found.folded(j)
         if sources[0].get(i) != sources[1].get(j):
             return None
         if i in sources[0]:
@@ -191,6 +201,18 @@ def _is_same_number(here: Any, there: Any) -> bool:
         return True
     here, there = np.asarray(here), np.asarray(there)
     return bool(here.dtype == there.dtype and here.shape == there.shape and same_numbers(here, there))
+
+
+def _is_idle(program: Program, index: int) -> bool:
+    """Whether no source varies the result of a node.
+
+    Ops on constants are recorded for the check alone, if the constants hold numbers with many digits that left, so one
+    run may record such an op, and another run at short numbers its result alone.
+    """
+    node = program.nodes[index]
+    if node.kind in ("leaf", "const") or isinstance(node.output, tuple):
+        return False
+    return _numbers_of_sources(program).keys().isdisjoint(program.ancestors([index]))
 
 
 def _numbers_of_sources(program: Program) -> dict[int, int]:
