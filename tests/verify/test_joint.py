@@ -137,6 +137,37 @@ def test_claims_lie_in_the_convex_hull_of_the_derivatives_beside_the_point(
         assert "the one-sided derivatives" in report.findings[0].reason, (claim, report)
 
 
+def _sorted_sum(x: Any) -> Any:
+    rows = np.array([[0.0, -1.0, -2.0], [0.0, 2.0, 2.0], [1.0, -1.0, -1.0]])
+    return tf.reduce_sum(tf.sort(tf.linalg.matvec(rows, x)) * np.array([1.0, -2.0, 3.0]))
+
+
+def _steep_and_flat(x: Any) -> Any:
+    return tf.nn.leaky_relu(_sorted_sum(x), alpha=0.25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", [[3.0, 7.0, -10.0], [-2.0, 5.0, -10.0], [-2.0, -6.0, 5.0], [-2.0, -2.0, 0.5]])
+def test_a_claim_beyond_all_linear_pieces_fails_for_a_function_that_bends_both_ways(claim: list[float]) -> None:
+    report = judge(_steep_and_flat, np.zeros(3), np.array(claim))
+    assert not report.ok and "the one-sided derivatives" in report.findings[0].reason, report
+
+
+@pytest.mark.slow
+@settings(max_examples=1 + settings.default.max_examples // 16, deadline=None)
+@given(seed=st.integers(0, 2**16))
+def test_mixes_of_the_linear_pieces_pass_for_a_function_that_bends_both_ways(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pieces = []
+    for at in rng.normal(size=(3, 3)):
+        with tf.GradientTape() as tape:
+            x = tf.constant(at)
+            tape.watch(x)
+            y = _steep_and_flat(x)
+        pieces.append(tape.gradient(y, x).numpy())
+    assert judge(_steep_and_flat, np.zeros(3), rng.dirichlet(np.ones(3)) @ np.array(pieces)).ok
+
+
 @pytest.mark.parametrize("f", [tf.abs, lambda z: tf.sqrt(tf.math.real(z * tf.math.conj(z)))], ids=["abs", "root"])
 def test_claims_for_the_modulus_of_a_complex_zero_lie_in_the_unit_disc(f: Any) -> None:
     for claim in (0.6 + 0.6j, 0.6 - 0.8j, 1j, 0j):
