@@ -440,8 +440,11 @@ def test_forward_mode_says_so_too() -> None:
 def test_the_largest_singular_value_of_a_matrix_of_lower_rank_has_a_derivative() -> None:
     report = check(lambda a: linalg.svd(a, compute_uv=False)[0], np.ones((3, 2)))
     assert report.ok, report.summary()
+
+
+def test_a_singular_value_of_0_has_a_kink() -> None:
     report = check(lambda a: tf.reduce_sum(linalg.svd(a, compute_uv=False)), np.ones((3, 2)))
-    assert report.verdict == "domain"
+    assert report.ok and "convention" in {f.verdict for f in report.findings}
 
 
 @pytest.mark.parametrize("gap", [1e-6, 1e-9, 1e-12, 1e-15])
