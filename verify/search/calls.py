@@ -679,7 +679,8 @@ def _is_at_an_end(domain: Domain, point: tuple[Any, ...], dtype: Any) -> bool:
         if isinstance(x, bool) or interval.whole:
             continue
         for beyond in (-math.inf, math.inf):
-            next_to = float(np.nextafter(dtype.type(x), dtype.type(beyond)))
+            with np.errstate(over="ignore"):  # of the largest number
+                next_to = float(np.nextafter(dtype.type(x), dtype.type(beyond)))
             if (*point[:i], next_to, *point[i + 1 :]) not in domain:
                 return True
     return False
