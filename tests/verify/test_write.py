@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import keyword
 import os
 import re
 import subprocess
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -70,13 +71,20 @@ value = 3
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "mymodule_to_test.py").write_text(MODULE)
+@contextlib.contextmanager
+def _module(name: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory with a module, which is forgotten at the end."""
+    (tmp_path / f"{name}.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    yield tmp_path  # type: ignore[misc]
-    sys.modules.pop("mymodule_to_test", None)
+    yield tmp_path
+    sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with _module("mymodule_to_test", MODULE, tmp_path, monkeypatch) as made:
+        yield made
 
 
 def run(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -280,12 +288,9 @@ LEFT_OUT = {
 
 
 @pytest.fixture
-def undefined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "undefined_functions.py").write_text(UNDEFINED)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield tmp_path  # type: ignore[misc]
-    sys.modules.pop("undefined_functions", None)
+def undefined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with _module("undefined_functions", UNDEFINED, tmp_path, monkeypatch) as made:
+        yield made
 
 
 @pytest.mark.slow
